@@ -1,0 +1,1 @@
+"""The only room of the load path with sockets and a clock."""

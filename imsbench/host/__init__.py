@@ -1,0 +1,1 @@
+"""What the Linux host must give: namespaces, addresses, routes, ESP, limits."""

@@ -1,0 +1,168 @@
+"""What a call flow may ask for: the only words between a phone and the engine.
+
+A procedure that a phone leads is an ``async def`` that awaits actions. It is driven by hand: the
+engine (or a test) calls ``flow.send(None)``, gets an action, carries it out, and calls
+``flow.send(answer)`` or ``flow.throw(TransportError(...))``. No event loop is involved, and each
+action types its own answer, so a flow reads as the message ladder and mypy checks it.
+
+Rules:
+
+* A flow reads no clock: the engine stamps ``at`` on what it gives back and ``sent_at`` on what it
+  sent. Seconds, on the engine's monotonic clock.
+* No ``await`` in ``finally`` or in ``except GeneratorExit``: a flow that is closed at the end of a
+  run would raise. Clean-up belongs to the driver.
+* A flow logs nothing and counts nothing: it fills its Outcome, or raises.
+* An unknown action is a TypeError in the driver, so a stray ``asyncio.sleep`` fails at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from math import nan
+from typing import Any
+
+from imsbench.protocol.secagree import SaSet
+from imsbench.protocol.sip import Request, Response
+
+
+class Channel:
+    """One TCP connection of a phone to its P-CSCF, open or not: the phone says where, the engine how."""
+
+    __slots__ = (
+        "connected_before", "connection", "local_address", "local_port", "protected",
+        "remote_address", "remote_port",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        local_address: str,
+        local_port: int,
+        remote_address: str,
+        remote_port: int,
+        *,
+        protected: bool,
+    ) -> None:
+        self.local_address = local_address
+        """The phone's IP address."""
+        self.local_port = local_port
+        """Local port; 0: any, chosen by the kernel."""
+        self.remote_address = remote_address
+        """The P-CSCF's IP address."""
+        self.remote_port = remote_port
+        """The P-CSCF's port."""
+        self.protected = protected
+        """Whether it runs inside the phone's security associations."""
+        self.connection: Any = None
+        """The engine's connection while there is one; the phone leaves it alone."""
+        self.connected_before = False
+        """Whether it was open once: the next connect is a reconnection."""
+
+
+class FlowError(Exception):
+    """An action could not be carried out; thrown into the flow."""
+
+    def __init__(self, cause: str, detail: str = "", at: float = nan) -> None:
+        super().__init__(cause, detail)
+        self.cause = cause
+        """A few fixed words, fit for a counter: "timeout", "refused", "reset", "unreachable" …"""
+        self.detail = detail
+        """What exactly was seen."""
+        self.at = at
+        """When, seconds."""
+
+
+class Timeout(FlowError):
+    """No final response in time (RFC 3261 Timer F; TS 24.229 table 7.7.1)."""
+
+
+class TransportError(FlowError):
+    """The connection failed: to the transaction user a 503 (RFC 3261 §8.1.3.1)."""
+
+
+class Action:
+    """What a flow yields."""
+
+    __slots__ = ()
+
+
+class Exchange(Action):
+    """Send a request on a channel, opened if need be; the answer is its final response.
+
+    Raises Timeout or TransportError. Provisional responses restart nothing and are not given back.
+    """
+
+    __slots__ = ("channel", "request", "sent_at", "started_at", "timeout_s")
+
+    def __init__(self, request: Request, channel: Channel, timeout_s: float) -> None:
+        self.request = request
+        self.channel = channel
+        self.timeout_s = timeout_s
+        self.started_at = nan
+        """When the engine first acted: the SYN, or the send on an open connection."""
+        self.sent_at = nan
+        """First byte handed to the kernel."""
+
+    def __await__(self) -> Generator[Action, Any, Response]:
+        response: Response = yield self
+        return response
+
+
+class Protect(Action):
+    """Install four SAs; the flow goes on when they are in place. Raises TransportError("sa …")."""
+
+    __slots__ = ("sas",)
+
+    def __init__(self, sas: SaSet) -> None:
+        self.sas = sas
+
+    def __await__(self) -> Generator[Action, Any, None]:
+        yield self
+
+
+class Unprotect(Action):
+    """Remove an SA set: policies, then states."""
+
+    __slots__ = ("sas",)
+
+    def __init__(self, sas: SaSet) -> None:
+        self.sas = sas
+
+    def __await__(self) -> Generator[Action, Any, None]:
+        yield self
+
+
+class Close(Action):
+    """Close a channel and, with ``port_us``, what the P-CSCF opened to this phone's server port.
+
+    Both directions' FINs are waited for up to ``timeout_s``; the answer is when it was done.
+    """
+
+    __slots__ = ("accepted_for", "channel", "timeout_s")
+
+    def __init__(self, channel: Channel | None, timeout_s: float, accepted_for: Any = None) -> None:
+        self.channel = channel
+        self.timeout_s = timeout_s
+        self.accepted_for = accepted_for
+        """The phone whose accepted connections are closed as well; None: leave them."""
+
+    def __await__(self) -> Generator[Action, Any, float]:
+        at: float = yield self
+        return at
+
+
+class Receive(Action):
+    """Wait for the next request of a dialog this flow owns; the answer is the request's arrival time.
+
+    The phone has answered it already (a NOTIFY is answered whether a flow waits or not).
+    Raises Timeout.
+    """
+
+    __slots__ = ("call_id", "timeout_s")
+
+    def __init__(self, call_id: str, timeout_s: float) -> None:
+        self.call_id = call_id
+        self.timeout_s = timeout_s
+
+    def __await__(self) -> Generator[Action, Any, float]:
+        at: float = yield self
+        return at

@@ -1,0 +1,279 @@
+"""Security agreement (RFC 3329, TS 33.203 §7 and annex H) and the four SAs it leads to.
+
+u/p = phone (UE) / P-CSCF, c/s = protected client / server port. The SPI is named by its receiver:
+
+    pair 1   phone port_uc -> P-CSCF port_ps under spi_ps     P-CSCF port_ps -> phone port_uc under spi_uc
+    pair 2   P-CSCF port_pc -> phone port_us under spi_us     phone port_us -> P-CSCF port_pc under spi_pc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+ALGS = ("hmac-sha-1-96", "hmac-md5-96")
+"""Integrity algorithms offered here; hmac-md5-96 is legacy (removed in TS 33.203 Rel-14)."""
+EALGS = ("null", "aes-cbc")
+"""Encryption algorithms offered here."""
+
+MAX_SPI = 2**32 - 1
+MIN_SPI = 256  # RFC 4303 §2.1: 1..255 are reserved, 0 is for local use
+
+
+class SecurityAgreementError(ValueError):
+    """A Security-Client, -Server or -Verify header that cannot be used; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """One ipsec-3gpp entry of a security agreement header (TS 33.203 annex H)."""
+
+    alg: str
+    """Integrity algorithm."""
+    ealg: str
+    """Encryption algorithm; "null" when absent."""
+    spi_c: int
+    """SPI of the SA that ends at the sender's protected client port."""
+    spi_s: int
+    """SPI of the SA that ends at the sender's protected server port."""
+    port_c: int
+    """The sender's protected client port."""
+    port_s: int
+    """The sender's protected server port."""
+    q: float = -1.0
+    """Preference, 0..1; negative where none was given."""
+    text: str = field(default="", compare=False)
+    """The entry as received, for an echo without change."""
+
+
+def split_list(value: str) -> list[str]:
+    """The entries of a comma-separated header value, quotes and brackets respected (RFC 3261 §7.3.1)."""
+    if "," not in value:
+        return [value.strip()]
+    entries: list[str] = []
+    start, quoted, depth, i = 0, False, 0, 0
+    while i < len(value):
+        c = value[i]
+        if quoted:
+            if c == "\\":
+                i += 1
+            elif c == '"':
+                quoted = False
+        elif c == '"':
+            quoted = True
+        elif c == "<":
+            depth += 1
+        elif c == ">":
+            depth = max(0, depth - 1)
+        elif c == "," and not depth:
+            entries.append(value[start:i].strip())
+            start = i + 1
+        i += 1
+    entries.append(value[start:].strip())
+    return [entry for entry in entries if entry]
+
+
+def parse_security(values: Sequence[str]) -> list[Mechanism]:
+    """The usable ipsec-3gpp mechanisms of one or several header values, in their order.
+
+    Entries of another mechanism (tls, digest) or of an unknown mode are skipped (RFC 3329 §2.2);
+    a broken ipsec-3gpp entry raises SecurityAgreementError. Defaults: prot=esp, mod=trans, ealg=null.
+    """
+    found = []
+    for value in values:
+        for entry in split_list(value):
+            mechanism = _parse_entry(entry)
+            if mechanism is not None:
+                found.append(mechanism)
+    return found
+
+
+def serialize_security(mechanisms: Sequence[Mechanism]) -> str:
+    """One header value with all mechanisms (TS 33.203 annex H.2); the order is theirs."""
+    return ",".join(_serialize_entry(mechanism) for mechanism in mechanisms)
+
+
+def _parse_entry(entry: str) -> Mechanism | None:
+    name, *rest = [part.strip() for part in entry.split(";")]
+    if name.lower() != "ipsec-3gpp":
+        return None
+    parameters: dict[str, str] = {}
+    for part in rest:
+        key, _, value = part.partition("=")
+        parameters[key.strip().lower()] = value.strip().strip('"').lower()
+    mode = parameters.get("mod", parameters.get("mode", "trans"))
+    if parameters.get("prot", "esp") != "esp" or mode != "trans":
+        return None
+    if not parameters.get("alg"):
+        raise SecurityAgreementError(f"ipsec-3gpp without alg: {entry!r}")
+    q_text = parameters.get("q", "")
+    try:
+        q = float(q_text) if q_text else -1.0
+    except ValueError:
+        raise SecurityAgreementError(f"q is not a number: {entry!r}") from None
+    return Mechanism(
+        alg=parameters["alg"],
+        ealg=parameters.get("ealg") or "null",
+        spi_c=_number(parameters, "spi-c", MAX_SPI, entry),
+        spi_s=_number(parameters, "spi-s", MAX_SPI, entry),
+        port_c=_number(parameters, "port-c", 65535, entry),
+        port_s=_number(parameters, "port-s", 65535, entry),
+        q=q,
+        text=entry,
+    )
+
+
+def _number(parameters: dict[str, str], key: str, highest: int, entry: str) -> int:
+    text = parameters.get(key, "")
+    if not text.isascii() or not text.isdigit() or len(text) > 10:
+        raise SecurityAgreementError(f"{key} is missing or not a number: {entry!r}")
+    value = int(text)
+    if not 1 <= value <= highest:
+        raise SecurityAgreementError(f"{key}={value} is out of range: {entry!r}")
+    return value
+
+
+def _serialize_entry(mechanism: Mechanism) -> str:
+    if mechanism.text:
+        return mechanism.text
+    q = f"q={mechanism.q:g};" if mechanism.q >= 0 else ""
+    return (
+        f"ipsec-3gpp;{q}alg={mechanism.alg};prot=esp;mod=trans;ealg={mechanism.ealg};"
+        f"spi-c={mechanism.spi_c};spi-s={mechanism.spi_s};"
+        f"port-c={mechanism.port_c};port-s={mechanism.port_s}"
+    )
+
+
+def choose(offered: Sequence[Mechanism], supported: Sequence[Mechanism]) -> Mechanism:
+    """The most preferred mechanism of Security-Server that we support (RFC 3329 §2.4, TS 33.203 §7.2).
+
+    Highest q first, a missing q counting as 1 (alone it is the only choice), then their order.
+    SecurityAgreementError if none fits.
+    """
+    wanted = {(mechanism.alg, mechanism.ealg) for mechanism in supported}
+    fitting = [m for m in offered if (m.alg, m.ealg) in wanted]
+    if not fitting:
+        theirs = ", ".join(f"{m.alg}/{m.ealg}" for m in offered) or "nothing"
+        ours = ", ".join(sorted(f"{alg}/{ealg}" for alg, ealg in wanted))
+        raise SecurityAgreementError(f"no common mechanism: offered {theirs}, supported {ours}")
+    return max(fitting, key=lambda m: m.q if m.q >= 0 else 1.0)
+
+
+@dataclass(slots=True)
+class Sa:
+    """One security association: one direction, one port pair (TS 33.203 §7.1)."""
+
+    spi: int
+    """Chosen by the receiver."""
+    source: str
+    """IP address of the sender, text form."""
+    source_port: int
+    """Port of the sender."""
+    destination: str
+    """IP address of the receiver, text form."""
+    destination_port: int
+    """Port of the receiver."""
+
+
+@dataclass(slots=True)
+class SaSet:
+    """The four SAs of one agreement, with the keys that they share (TS 33.203 §7.1, annex I)."""
+
+    phone_address: str
+    """IP address of the phone, text form."""
+    pcscf_address: str
+    """IP address of the P-CSCF, text form."""
+    port_uc: int
+    """Phone's protected client port."""
+    port_us: int
+    """Phone's protected server port."""
+    port_pc: int
+    """P-CSCF's protected client port."""
+    port_ps: int
+    """P-CSCF's protected server port."""
+    spi_uc: int
+    """Into the phone's client port."""
+    spi_us: int
+    """Into the phone's server port."""
+    spi_pc: int
+    """Into the P-CSCF's client port."""
+    spi_ps: int
+    """Into the P-CSCF's server port."""
+    alg: str
+    """Integrity algorithm, of ALGS."""
+    ealg: str
+    """Encryption algorithm, of EALGS."""
+    integrity_key: bytes
+    """From IK: 20 bytes for hmac-sha-1-96, 16 for hmac-md5-96."""
+    cipher_key: bytes
+    """From CK: 16 bytes for aes-cbc, empty for null."""
+
+    def sas_from(self, side: Literal["phone", "pcscf"]) -> tuple[Sa, Sa]:
+        """The two SAs in which ``side`` sends, its client port's first."""
+        if side == "phone":
+            return (
+                self._up(self.spi_ps, self.port_uc, self.port_ps),
+                self._up(self.spi_pc, self.port_us, self.port_pc),
+            )
+        return (
+            self._down(self.spi_us, self.port_pc, self.port_us),
+            self._down(self.spi_uc, self.port_ps, self.port_uc),
+        )
+
+    def sas_to(self, side: Literal["phone", "pcscf"]) -> tuple[Sa, Sa]:
+        """The two SAs in which ``side`` receives."""
+        return self.sas_from("pcscf" if side == "phone" else "phone")
+
+    def _up(self, spi: int, source_port: int, destination_port: int) -> Sa:
+        return Sa(spi, self.phone_address, source_port, self.pcscf_address, destination_port)
+
+    def _down(self, spi: int, source_port: int, destination_port: int) -> Sa:
+        return Sa(spi, self.pcscf_address, source_port, self.phone_address, destination_port)
+
+
+def integrity_key(alg: str, ik: bytes) -> bytes:
+    """The ESP integrity key from IK (TS 33.203 annex I): sha-1 gets 32 zero bits appended."""
+    match alg:
+        case "hmac-sha-1-96":
+            return ik + bytes(4)
+        case "hmac-md5-96":
+            return ik
+    raise SecurityAgreementError(f"unknown integrity algorithm {alg!r}")
+
+
+def cipher_key(ealg: str, ck: bytes) -> bytes:
+    """The ESP cipher key from CK (TS 33.203 annex I): CK for aes-cbc, none for null."""
+    match ealg:
+        case "aes-cbc":
+            return ck
+        case "null":
+            return b""
+    raise SecurityAgreementError(f"unknown encryption algorithm {ealg!r}")
+
+
+def sa_set(
+    phone_address: str,
+    pcscf_address: str,
+    client: Mechanism,
+    server: Mechanism,
+    ck: bytes,
+    ik: bytes,
+) -> SaSet:
+    """The four SAs of an agreement (TS 33.203 §7.1): ports and SPIs from both sides' mechanisms."""
+    return SaSet(
+        phone_address=phone_address,
+        pcscf_address=pcscf_address,
+        port_uc=client.port_c,
+        port_us=client.port_s,
+        port_pc=server.port_c,
+        port_ps=server.port_s,
+        spi_uc=client.spi_c,
+        spi_us=client.spi_s,
+        spi_pc=server.spi_c,
+        spi_ps=server.spi_s,
+        alg=server.alg,
+        ealg=server.ealg,
+        integrity_key=integrity_key(server.alg, ik),
+        cipher_key=cipher_key(server.ealg, ck),
+    )
