@@ -1,0 +1,141 @@
+"""Links, addresses, routes and sysctls of the current network namespace: pyroute2, typed and thin.
+
+Synchronous netlink, for the time before a loop starts: inside a running asyncio loop pyroute2's
+synchronous API raises. Each call opens and closes its own netlink socket.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+IPV6_FREEBIND = 78
+"""IPv6 socket option (linux/in6.h) without a name in Python: bind an address that only AnyIP gives."""
+
+_IFA_F_NODAD = 0x02  # linux/if_addr.h: no duplicate address detection, the address serves at once
+_RTN_LOCAL = 2  # linux/rtnetlink.h
+_TABLE_LOCAL = 255
+_SCOPE_HOST = 254
+_PROC_SYS = Path("/proc/sys")
+
+
+class LinkError(Exception):
+    """The kernel refused a link, an address, a route or a sysctl; the text says which and why."""
+
+
+@contextmanager
+def _netlink(what: str) -> Iterator[Any]:
+    try:
+        with IPRoute() as netlink:
+            yield netlink
+    except NetlinkError as error:
+        raise LinkError(f"{what}: {error.args[1] if len(error.args) > 1 else error}") from error
+
+
+def _index(netlink: Any, name: str) -> int:
+    found = netlink.link_lookup(ifname=name)
+    if not found:
+        raise LinkError(f"no link {name} in this network namespace")
+    return int(found[0])
+
+
+def create_veth(name_a: str, name_b: str) -> None:
+    """A pair of virtual Ethernet links, both in this namespace and down."""
+    with _netlink(f"veth {name_a}, {name_b}") as netlink:
+        netlink.link("add", ifname=name_a, kind="veth", peer={"ifname": name_b})
+
+
+def move_link(name: str, pid: int) -> None:
+    """Move a link into the network namespace of a process; it loses its addresses on the way."""
+    with _netlink(f"link {name} into the namespace of process {pid}") as netlink:
+        netlink.link("set", index=_index(netlink, name), net_ns_pid=pid)
+
+
+def set_up(name: str, *, mtu: int = 0, queue_length: int = 0) -> None:
+    """Set a link up, with its MTU (bytes) and queue length (packets) where given."""
+    settings = {"state": "up"} | ({"mtu": mtu} if mtu else {})
+    if queue_length:
+        settings["txqlen"] = queue_length
+    with _netlink(f"link {name} up") as netlink:
+        netlink.link("set", index=_index(netlink, name), **settings)
+
+
+def configure_link(name: str, address: str, prefix: int, *, mtu: int = 0) -> None:
+    """Give a link its address (prefix length in bits) and set it up; loopback takes it too."""
+    with _netlink(f"address {address}/{prefix} on {name}") as netlink:
+        index = _index(netlink, name)
+        flags = {"flags": _IFA_F_NODAD} if ":" in address else {}
+        netlink.addr("add", index=index, address=address, prefixlen=prefix, **flags)
+    set_up(name, mtu=mtu)
+
+
+def add_route(
+    prefix: str, *, via: str = "", dev: str = "", metric: int = 0, table: int = 0
+) -> None:
+    """A route to a prefix ("198.19.0.0/24", "::/0") through a gateway, a link, or both."""
+    network = ipaddress.ip_network(prefix)
+    with _netlink(f"route to {prefix} {via or dev}") as netlink:
+        route: dict[str, Any] = {"dst": str(network), "family": _family(network.version)}
+        if via:
+            route["gateway"] = via
+        if dev:
+            route["oif"] = _index(netlink, dev)
+        if metric:
+            route["priority"] = metric
+        if table:
+            route["table"] = table
+        netlink.route("add", **route)
+
+
+def add_local_prefix(prefix: str) -> None:
+    """AnyIP: every address of the prefix is this namespace's own; none is added one by one."""
+    network = ipaddress.ip_network(prefix)
+    with _netlink(f"local prefix {prefix}") as netlink:
+        netlink.route(
+            "add",
+            dst=str(network),
+            family=_family(network.version),
+            oif=_index(netlink, "lo"),
+            type=_RTN_LOCAL,
+            table=_TABLE_LOCAL,
+            scope=_SCOPE_HOST if network.version == 4 else 0,
+        )
+
+
+def add_source_port_rule(ip_version: int, first: int, last: int, table: int, priority: int) -> None:
+    """Route TCP and UDP segments that leave from a port range by a table of their own."""
+    with _netlink(f"rule for source ports {first}-{last}") as netlink:
+        netlink.rule(
+            "add",
+            family=_family(ip_version),
+            sport_range=f"{first}:{last}",
+            table=table,
+            priority=priority,
+        )
+
+
+def set_sysctl(path: str, value: str | int) -> None:
+    """Set a sysctl of this namespace ("net/ipv4/tcp_tw_reuse"); untouched if it has that value."""
+    file = _PROC_SYS / path
+    try:
+        if file.read_text().split() != str(value).split():
+            file.write_text(str(value))
+    except OSError as error:
+        raise LinkError(f"sysctl {path.replace('/', '.')} = {value}: {error.strerror}") from error
+
+
+def tune_for_phones() -> None:
+    """Sysctls of a namespace with many short connections: ports may be taken again at once."""
+    set_sysctl("net/ipv4/tcp_tw_reuse", 1)
+    set_sysctl("net/ipv4/ip_local_port_range", "1024\t65535")
+
+
+def _family(ip_version: int) -> int:
+    return socket.AF_INET6 if ip_version == 6 else socket.AF_INET
