@@ -9,7 +9,7 @@ network. Phones have 198.18.0.0/16 or 2001:2:0:1::/64, split between the workers
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -17,22 +17,33 @@ _PHONES: dict[int, IpNetwork] = {
     4: ipaddress.IPv4Network("198.18.0.0/16"),
     6: ipaddress.IPv6Network("2001:2:0:1::/64"),
 }
-SERVER_PREFIX = {4: "198.19.0.0/24", 6: "2001:2:0:2::/64"}
-"""Where the core and the HSS live, by IP version."""
-PCSCF_ADDRESS = {4: "198.19.0.10", 6: "2001:2:0:2::10"}
-"""Address of the embedded P-CSCF, by IP version."""
-HSS_ADDRESS = {4: "198.19.0.20", 6: "2001:2:0:2::20"}
-"""Address of the HSS simulator, by IP version."""
+_SERVERS = {4: "198.19.0.0/24", 6: "2001:2:0:2::/64"}
+_PCSCF = {4: "198.19.0.10", 6: "2001:2:0:2::10"}
+_HSS = {4: "198.19.0.20", 6: "2001:2:0:2::20"}
 
 _MAX_LINKS = 64  # /30s in a /24
 
 
-@dataclass(frozen=True, slots=True)
-class LinkAddresses:
+def core_prefix(ip_version: int) -> str:
+    """Prefix of the core and the HSS, in text form."""
+    return _SERVERS[ip_version]
+
+
+def pcscf_address(ip_version: int) -> str:
+    """Address of the embedded P-CSCF."""
+    return _PCSCF[ip_version]
+
+
+def hss_address(ip_version: int) -> str:
+    """Address of the HSS simulator."""
+    return _HSS[ip_version]
+
+
+class LinkAddresses(NamedTuple):
     """Both ends of one link between two namespaces."""
 
     near: str
-    """Address of the core's end."""
+    """Address of the end nearer to the core."""
     far: str
     """Address of the other end."""
     prefix: int
