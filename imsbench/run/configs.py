@@ -1,0 +1,141 @@
+"""From a profile and a topology to the ``config`` message of each child."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from imsbench.host import addresses
+from imsbench.profile import Distribution, Hss, Profile
+from imsbench.protocol.address import split_host_port
+from imsbench.run.topology import DIAMETER_PORT, SIP_PORT, Node, Topology, worker_name
+from imsbench.subscriber import Population
+
+PORT_PS = 5063
+"""Protected server port of the embedded P-CSCF."""
+PORT_PC_FIRST = 40000
+PORT_PC_COUNT = 128
+"""The ring of its protected client ports."""
+
+
+def population(profile: Profile) -> Population:
+    """The subscribers that phones and HSS compute alike."""
+    subscribers = profile.subscribers
+    return Population(
+        count=subscribers.count,
+        seed=profile.seed,
+        mcc=subscribers.mcc,
+        mnc=subscribers.mnc,
+        first_msin=subscribers.first_msin,
+        first_msisdn=subscribers.first_msisdn,
+        domain=subscribers.domain.lower(),
+        k=_key(subscribers.k),
+        op=_key(subscribers.op),
+        opc=_key(subscribers.opc),
+    )
+
+
+def hss_config(profile: Profile, node: Node) -> dict[str, Any]:
+    """What the HSS simulator is told; ``node`` is empty where it serves on the host itself."""
+    hss = profile.simulators.hss or Hss()
+    domain = population(profile).home_domain
+    if hss.listen is not None:
+        host, port = split_host_port(hss.listen)
+        listen = [host, port]
+    else:
+        listen = [addresses.hss_address(profile.phones.ip_version), DIAMETER_PORT]
+    return node.as_config() | {
+        "population": _population_config(profile),
+        "listen": listen,
+        "origin_host": f"hss.{domain}",
+        "origin_realm": domain,
+        "response_time": distribution_config(hss.response_time),
+        "error_share": hss.error_share,
+        "error_result": hss.error_result,
+        "seed": profile.seed,
+    }
+
+
+def core_config(profile: Profile, node: Node) -> dict[str, Any]:
+    """What the reference core, or the null target, is told."""
+    target, phones = profile.target, profile.phones
+    domain = population(profile).home_domain
+    return node.as_config() | {
+        "population": _population_config(profile),
+        "listen": [addresses.pcscf_address(phones.ip_version), SIP_PORT],
+        "domain": domain,
+        "hss": [addresses.hss_address(phones.ip_version), DIAMETER_PORT],
+        "hss_realm": domain,
+        "ipsec": phones.ipsec,
+        "ip_version": phones.ip_version,
+        "port_ps": PORT_PS,
+        "port_pc_first": PORT_PC_FIRST,
+        "port_pc_count": PORT_PC_COUNT,
+        "expires_s": target.expires,
+        "min_expires_s": target.min_expires,
+        "reauthenticate": target.reauthenticate,
+        "null": target.kind == "null",
+        "delay": distribution_config(target.delay),
+        "loss_share": target.loss_share,
+        "algs": [[alg, ealg] for alg in phones.algs for ealg in phones.ealgs],
+        "seed": profile.seed,
+    }
+
+
+def worker_config(
+    profile: Profile, topology: Topology, worker: int, *, keep_ladders: bool
+) -> dict[str, Any]:
+    """What worker k is told."""
+    return topology.nodes[worker_name(worker)].as_config() | {
+        "profile": profile.model_dump(mode="json"),
+        "worker": worker,
+        "workers": profile.generator.workers,
+        "phone_prefix": topology.phone_prefixes[worker],
+        "pcscf": list(pcscf(profile)),
+        "keep_ladders": keep_ladders,
+    }
+
+
+def pcscf(profile: Profile) -> tuple[str, int]:
+    """Address and port that phones send their first REGISTER to."""
+    if profile.target.pcscf is not None:
+        host, port = split_host_port(profile.target.pcscf)
+        return host, port or SIP_PORT
+    return addresses.pcscf_address(profile.phones.ip_version), SIP_PORT
+
+
+def needs_hss(profile: Profile) -> bool:
+    """Whether this run starts the HSS simulator."""
+    return profile.target.kind == "embedded" or profile.simulators.hss is not None
+
+
+def distribution_config(distribution: Distribution) -> dict[str, Any]:
+    """A distribution as ``imsbench.distribution.Distribution`` takes it."""
+    return {
+        "kind": distribution.kind,
+        "mean_s": distribution.mean,
+        "sigma": distribution.sigma,
+    }
+
+
+def _population_config(profile: Profile) -> dict[str, Any]:
+    people = population(profile)
+    return {
+        "count": people.count,
+        "seed": people.seed,
+        "mcc": people.mcc,
+        "mnc": people.mnc,
+        "first_msin": people.first_msin,
+        "first_msisdn": people.first_msisdn,
+        "domain": people.domain,
+        "k": _hex(people.k),
+        "op": _hex(people.op),
+        "opc": _hex(people.opc),
+    }
+
+
+def _key(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)
+
+
+def _hex(key: bytes | None) -> str | None:
+    return None if key is None else key.hex()

@@ -1,0 +1,308 @@
+"""The coordinator: starts every process of a run, drives the steps of its load, ends everything.
+
+One run:
+
+1. The coordinator enters a network namespace of its own where the target is embedded, so that
+   nothing of the run is visible on the host; for an external target it stays on the host.
+2. Each child is started with a control channel on descriptor 3 and enters its own namespace; the
+   veth pairs are made here and their ends moved to the children, who configure them.
+3. The simulators come first (HSS, core), then the workers; each says "ready".
+4. For each step its precondition is looked at (``registered: N``) and restored by a repair fill
+   outside the statistics, then all workers start it at one instant of the monotonic clock.
+5. In the end the workers stop first, then the core, then the HSS, and each says what it measured.
+
+However a run ends (complete, interrupted, a child lost), step 5 is done with what is left, and
+``Crew.end`` leaves no process behind; the namespaces go with the processes that hold them.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import FrameType
+
+from imsbench.host.control import Message
+from imsbench.profile import Profile, Step
+from imsbench.run import configs, network, topology
+from imsbench.run.crew import START_S, ChildLost, Crew, Interrupted
+from imsbench.run.events import Progress, Stage, StepEnded, StepStarted, Watcher
+from imsbench.run.exits import INTERRUPTED, TARGET_DIED, UNVOUCHED, RunRefused
+from imsbench.run.record import RunRecord, StepRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Modules:
+    """What each child runs (``python -m``)."""
+
+    worker: str = "imsbench.run.worker"
+    """Plays the phones."""
+    hss: str = "simulators.hss"
+    """The HSS simulator."""
+    core: str = "simulators.core"
+    """The reference core, or the null target."""
+
+
+DEFAULT_MODULES = Modules()
+
+REPAIR_RATE = 50.0
+"""Initial registrations per second of a repair fill, all workers together."""
+_START_AHEAD_S = 0.2
+"""From the order to the first arrival: the order must have reached every worker."""
+_STEP_SLACK_S = 30.0
+"""What a step may overrun its plan, its drain and its longest attempt."""
+_STOP_S = 10.0
+
+
+class Coordinator:
+    """One run of one profile. Needs the main thread: children die with the thread that made them."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        watch: Watcher,
+        *,
+        keep_ladders: bool = False,
+        modules: Modules = DEFAULT_MODULES,
+    ) -> None:
+        """watch: told what happens, from this thread; keep_ladders: workers keep every ladder;
+        modules: what the children run.
+        """
+        self._profile = profile
+        self._watch = watch
+        self._keep_ladders = keep_ladders
+        self._modules = modules
+        self._interrupted = False
+        self._crew = Crew(self._check)
+        self._topology = network.plan(profile)
+        self._workers = [topology.worker_name(k) for k in range(profile.generator.workers)]
+        self._registered = 0
+        self._record = RunRecord(started=datetime.now(UTC))
+
+    def run(self) -> RunRecord:
+        """Do it all. RunRefused if no load could be started; else what was measured, however it ended.
+
+        The caller has entered the network namespace of the run (``network.enter``).
+        """
+        with self._signals():
+            try:
+                self._start()
+                self._load()
+                self._finish()
+            finally:
+                self._crew.end()
+        self._record.ended = datetime.now(UTC)
+        return self._record
+
+    # -- start ---------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        try:
+            self._start_children()
+        except ChildLost as lost:
+            text = str(lost) + (f"\n{lost.output}" if lost.output else "")
+            raise RunRefused(text, lost.exit_code) from lost
+        except Interrupted as error:
+            raise RunRefused("interrupted before any load", INTERRUPTED) from error
+
+    def _start_children(self) -> None:
+        profile = self._profile
+        has_core = profile.target.kind != "external"
+        self._watch(Stage(f"starting {self._describe_children()}"))
+        own: list[str] = []
+        if configs.needs_hss(profile):
+            self._crew.start(topology.HSS, self._modules.hss, own_namespace=has_core)
+            own += [topology.HSS] if has_core else []
+        if has_core:
+            self._crew.start(topology.CORE, self._modules.core)
+            own.append(topology.CORE)
+        for name in self._workers:
+            self._crew.start(name, self._modules.worker)
+        self._crew.wait([*own, *self._workers], "namespace", START_S)
+        pids = {name: self._crew.pid(name) for name in [*own, *self._workers]}
+        network.lay(self._topology, pids)
+        self._configure()
+
+    def _configure(self) -> None:
+        profile, nodes = self._profile, self._topology.nodes
+        if configs.needs_hss(profile):
+            node = nodes.get(topology.HSS, topology.Node())
+            self._crew.send(topology.HSS, "config", **configs.hss_config(profile, node))
+            self._crew.wait([topology.HSS], "ready", START_S)
+        if topology.CORE in nodes:
+            config = configs.core_config(profile, nodes[topology.CORE])
+            self._crew.send(topology.CORE, "config", **config)
+            self._crew.wait([topology.CORE], "ready", START_S)
+        for number, name in enumerate(self._workers):
+            config = configs.worker_config(
+                profile, self._topology, number, keep_ladders=self._keep_ladders
+            )
+            self._crew.send(name, "config", **config)
+        self._crew.wait(self._workers, "ready", START_S)
+
+    def _describe_children(self) -> str:
+        count = len(self._workers)
+        names = [f"{count} worker" + ("s" if count != 1 else "")]
+        if configs.needs_hss(self._profile):
+            names.insert(0, "the HSS")
+        if self._profile.target.kind != "external":
+            names.insert(-1, f"the {self._profile.target.title}")
+        return ", ".join(names[:-1]) + (" and " if names[:-1] else "") + names[-1]
+
+    # -- load ----------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        try:
+            self._steps()
+        except Interrupted:
+            self._mark("interrupted", "interrupted by a signal", INTERRUPTED)
+        except ChildLost as lost:
+            self._lost(lost)
+
+    def _steps(self) -> None:
+        steps = self._profile.steps()
+        self._record.started = datetime.now(UTC)
+        for step in steps:
+            record = StepRecord(step)
+            self._record.steps.append(record)
+            if self._registered < step.registered_before:
+                record.repair = StepRecord(step)
+                self._drive(record.repair, repair=True, count=len(steps))
+            self._drive(record, repair=False, count=len(steps))
+
+    def _drive(self, record: StepRecord, *, repair: bool, count: int) -> None:
+        step = record.step
+        title = _repair_title(step, self._registered) if repair else step.title
+        missing = step.registered_before - self._registered
+        expected_s = missing / REPAIR_RATE if repair else step.duration_s
+        self._watch(StepStarted(step.index, count, title, expected_s))
+        record.registered_before = self._registered
+        record.started_at = time.monotonic() + _START_AHEAD_S
+        for name in self._workers:
+            self._crew.send(name, "start_at", step=step.index, at=record.started_at, repair=repair)
+        self._listen(record, title, expected_s)
+        record.elapsed_s = time.monotonic() - record.started_at
+        record.complete = True
+        self._registered = record.registered_after
+        self._watch(StepEnded(title, _summary(record), record.elapsed_s))
+
+    def _listen(self, record: StepRecord, title: str, expected_s: float) -> None:
+        """Until every worker has said "step_done"; progress once a second meanwhile."""
+        missing = set(self._workers)
+        ticks: dict[str, Message] = {}
+        limit_s = (
+            expected_s
+            + self._profile.generator.drain
+            + self._profile.phones.registration_timeout
+            + self._profile.phones.transaction_timeout
+            + _STEP_SLACK_S
+        )
+        told_at = record.started_at
+        while missing:
+            for name, message in self._crew.receive(0.5):
+                if message["type"] == "tick":
+                    ticks[name] = message
+                elif message["type"] == "step_done" and name in missing:
+                    record.add(message)
+                    missing.discard(name)
+            now = time.monotonic()
+            if now - told_at >= 1.0:
+                told_at = now
+                self._watch(_progress(title, now - record.started_at, expected_s, ticks))
+            if now - record.started_at > limit_s:
+                reason = f"did not end the step “{title}” within {limit_s:.0f} s"
+                raise ChildLost(min(missing), reason, UNVOUCHED)
+
+    # -- end -----------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        """Stop workers, core and HSS in this order, and keep what they say."""
+        for names in (self._workers, [topology.CORE], [topology.HSS]):
+            for name, message in self._crew.stop(names, _STOP_S):
+                if message["type"] == "result":
+                    self._keep_result(name, message)
+                elif message["type"] == "step_done":
+                    self._keep_partial(message)
+
+    def _keep_result(self, name: str, message: Message) -> None:
+        if name in self._workers:
+            self._record.workers[name] = message
+        else:
+            self._record.simulators[name] = message
+
+    def _keep_partial(self, message: Message) -> None:
+        """A step that the end of the run cut short: counted up to there, and marked incomplete."""
+        if not self._record.steps:
+            return
+        record = self._record.steps[-1]
+        if record.repair is not None and not record.repair.complete:
+            record = record.repair
+        if not record.complete and message["step"] == record.step.index:
+            record.add(message)
+            record.elapsed_s = time.monotonic() - record.started_at
+
+    def _lost(self, lost: ChildLost) -> None:
+        self._crew.drop(lost.name)
+        if lost.name == topology.CORE:
+            self._mark("target_died", f"the target died: {lost}", TARGET_DIED)
+        else:
+            self._mark("generator_failed", str(lost), lost.exit_code)
+        self._record.output = lost.output
+
+    def _mark(self, status: str, reason: str, exit_code: int) -> None:
+        self._record.status = status
+        self._record.reason = reason
+        self._record.exit_code = exit_code
+
+    # -- signals -------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if self._interrupted:
+            raise Interrupted
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """SIGINT and SIGTERM end the run in order; a second one ends the children at once."""
+
+        def on_signal(_number: int, _frame: FrameType | None) -> None:
+            if self._interrupted:
+                self._crew.kill()
+            self._interrupted = True
+
+        previous = {
+            number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+
+def _progress(
+    title: str, elapsed_s: float, expected_s: float, ticks: dict[str, Message]
+) -> Progress:
+    def total(key: str) -> int:
+        return sum(int(tick.get(key, 0)) for tick in ticks.values())
+
+    return Progress(
+        title=title,
+        elapsed_s=elapsed_s,
+        expected_s=expected_s,
+        registered=total("registered"),
+        attempted=total("attempted"),
+        succeeded=total("succeeded"),
+        failed=total("failed"),
+    )
+
+
+def _repair_title(step: Step, registered: int) -> str:
+    return f"repair: from {registered:,} to {step.registered_before:,} registered"
+
+
+def _summary(record: StepRecord) -> str:
+    """One line on a step that has ended."""
+    return f"{record.registered_after:,} registered"

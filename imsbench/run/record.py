@@ -1,0 +1,88 @@
+"""What the coordinator writes down while a run goes; the result is assembled from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from imsbench.kpi.kpis import StepKpis
+from imsbench.profile import Step
+
+Json = dict[str, Any]
+
+
+@dataclass(slots=True)
+class StepRecord:
+    """One step as its workers reported it, merged; or the repair fill before one."""
+
+    step: Step
+    """What was asked for."""
+    kpis: StepKpis = field(default_factory=StepKpis)
+    """All workers' KPIs, merged."""
+    registered_before: int = 0
+    """Phones registered when it began."""
+    registered_after: int = 0
+    """Phones registered when it ended."""
+    started_at: float = 0.0
+    """Its start on the monotonic clock, seconds."""
+    elapsed_s: float = 0.0
+    """From its start to the last worker's word, seconds."""
+    health: list[Json] = field(default_factory=list)
+    """Each worker's own health in this step."""
+    counters: dict[str, int] = field(default_factory=dict)
+    """Counters of this step, added over the workers."""
+    failures: list[Json] = field(default_factory=list)
+    """The first failure of each kind, with its ladder."""
+    complete: bool = False
+    """Whether every worker ended it; False: the run ended within it."""
+    repair: StepRecord | None = None
+    """The fill that restored this step's precondition, outside the statistics."""
+
+    def add(self, message: Json) -> None:
+        """Take one worker's ``step_done``."""
+        self.kpis.merge(StepKpis.from_json(message["kpis"]))
+        self.registered_after += int(message["registered"])
+        self.health.append(message.get("health", {}))
+        add_counts(self.counters, message.get("counters", {}))
+        known = {
+            (failure["procedure"], failure["stage"], failure["cause"]) for failure in self.failures
+        }
+        for failure in message.get("failures", []):
+            if (failure["procedure"], failure["stage"], failure["cause"]) not in known:
+                self.failures.append(failure)
+
+
+@dataclass(slots=True)
+class RunRecord:
+    """A run from its start to its end."""
+
+    started: datetime
+    """When the load began, UTC."""
+    ended: datetime | None = None
+    """When it was over, UTC."""
+    steps: list[StepRecord] = field(default_factory=list)
+    """The steps that were begun, in order."""
+    workers: dict[str, Json] = field(default_factory=dict)
+    """Each worker's ``result`` message."""
+    simulators: dict[str, Json] = field(default_factory=dict)
+    """The HSS's and the core's ``result`` messages."""
+    status: str = "complete"
+    """"complete", "interrupted", "target_died" or "generator_failed"."""
+    reason: str = ""
+    """Why it is not complete, in one sentence."""
+    output: str = ""
+    """The end of what a lost child wrote."""
+    exit_code: int = 0
+    """What the status alone asks for."""
+
+    @property
+    def ladders(self) -> list[list[Json]]:
+        """The ladders of all attempts, where the workers were told to keep them."""
+        return [ladder for result in self.workers.values() for ladder in result.get("ladders", [])]
+
+
+def add_counts(totals: dict[str, int], counts: Json) -> None:
+    """Add counts into totals, name by name."""
+    for name, count in counts.items():
+        totals[name] = totals.get(name, 0) + int(count)
