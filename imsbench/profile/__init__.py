@@ -1,0 +1,50 @@
+"""Profiles: one benchmark in one YAML file, checked as a whole before anything starts."""
+
+from imsbench.profile.load import ProfileError, load_profile, parse_profile, shipped_profiles
+from imsbench.profile.model import (
+    Cycle,
+    Distribution,
+    Fill,
+    Generator,
+    Hold,
+    Hss,
+    Phase,
+    Phones,
+    Simulators,
+    Subscribers,
+    Target,
+)
+from imsbench.profile.plan import Profile, Step, spell_protection
+from imsbench.profile.source import Problem
+from imsbench.profile.units import (
+    parse_duration,
+    parse_rate,
+    serialize_duration,
+    spell_duration,
+)
+
+__all__ = [
+    "Cycle",
+    "Distribution",
+    "Fill",
+    "Generator",
+    "Hold",
+    "Hss",
+    "Phase",
+    "Phones",
+    "Problem",
+    "Profile",
+    "ProfileError",
+    "Simulators",
+    "Step",
+    "Subscribers",
+    "Target",
+    "load_profile",
+    "parse_duration",
+    "parse_profile",
+    "parse_rate",
+    "serialize_duration",
+    "shipped_profiles",
+    "spell_duration",
+    "spell_protection",
+]

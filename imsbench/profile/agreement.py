@@ -1,0 +1,88 @@
+"""What the sections of a profile must agree on; each rule runs on the sections that are sound."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from imsbench.profile.model import Generator, Phase, Phones, Simulators, Subscribers, Target
+
+Disagreement = tuple[str, str]
+"""Path in the profile, and what is wrong there."""
+
+_Section = TypeVar("_Section", bound=BaseModel)
+
+
+def disagreements(sections: Mapping[str, object]) -> list[Disagreement]:
+    """All broken rules among the sections given by name; a missing section breaks no rule."""
+    found: list[Disagreement] = []
+    subscribers = _section(sections, "subscribers", Subscribers)
+    phones = _section(sections, "phones", Phones)
+    target = _section(sections, "target", Target)
+    simulators = _section(sections, "simulators", Simulators)
+    generator = _section(sections, "generator", Generator)
+    phases = sections.get("phases")
+    if subscribers and isinstance(phases, (list, tuple)):
+        found += _phases(subscribers.count, phases)
+    if subscribers and generator and generator.workers > subscribers.count:
+        text = f"{generator.workers} workers for {subscribers.count:,} subscribers"
+        found.append(("generator.workers", text))
+    if target and phones and target.pcscf and _version(target.pcscf) != phones.ip_version:
+        found.append(
+            ("target.pcscf", f"is not an IPv{phones.ip_version} address (phones.ip_version)")
+        )
+    if target and simulators:
+        found += _hss(target, simulators)
+    return found
+
+
+def _section(sections: Mapping[str, object], name: str, kind: type[_Section]) -> _Section | None:
+    section = sections.get(name)
+    return section if isinstance(section, kind) else None
+
+
+def _version(endpoint: str) -> int:
+    return ipaddress.ip_address(endpoint.rpartition(":")[0].strip("[]")).version
+
+
+def _hss(target: Target, simulators: Simulators) -> Iterator[Disagreement]:
+    hss = simulators.hss
+    if hss is None:
+        return
+    if target.kind == "null":
+        yield "simulators.hss", "a null target asks no HSS"
+    elif target.kind == "embedded" and hss.listen is not None:
+        yield "simulators.hss.listen", "is for external targets; an embedded one finds its HSS"
+    elif target.kind == "external" and hss.listen is None:
+        yield "simulators.hss.listen", "is needed: where the external target finds the HSS"
+
+
+def _phases(count: int, phases: Sequence[object]) -> Iterator[Disagreement]:
+    standing = 0
+    for index, phase in enumerate(phases):
+        if not isinstance(phase, Phase):
+            return
+        path, wanted = _registered(index, phase)
+        if wanted is None:
+            if not standing:
+                yield path, "nobody is registered by then: a fill must come first"
+            continue
+        if wanted > count:
+            yield path, f"is {wanted:,}, but there are {count:,} subscribers"
+        if phase.fill and wanted <= standing:
+            yield path, f"is {wanted:,}, but {standing:,} are registered by then"
+        elif wanted < standing:
+            yield path, f"is {wanted:,}, but {standing:,} are registered by then and stay so"
+        standing = max(standing, wanted)
+
+
+def _registered(index: int, phase: Phase) -> tuple[str, int | None]:
+    if phase.fill:
+        return f"phases[{index}].fill.to", phase.fill.to
+    if phase.hold:
+        return f"phases[{index}].hold.registered", phase.hold.registered
+    assert phase.cycle is not None
+    return f"phases[{index}].cycle.registered", phase.cycle.registered

@@ -1,0 +1,332 @@
+"""What a profile says: the load, the phones, the target and the limits, checked and frozen.
+
+Durations are seconds once parsed; in YAML, and in ``model_dump``, they are texts with a unit.
+A model that stands alone is checked here; what several sections must agree on, in ``agreement``.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    model_validator,
+)
+
+from imsbench.profile.units import parse_duration, parse_rate, serialize_duration
+
+
+def _whole_seconds(value: object) -> int:
+    seconds = parse_duration(value)
+    if seconds != int(seconds):
+        raise ValueError("must be whole seconds: it travels as a SIP Expires value")
+    return int(seconds)
+
+
+def _idle_close(value: object) -> float | None:
+    if value == "never":
+        return None
+    seconds = parse_duration(value)
+    if not seconds:
+        raise ValueError('must be "never" or a duration above 0')
+    return seconds
+
+
+def _some(value: object) -> object:
+    if not isinstance(value, (list, tuple)) or not value:
+        raise ValueError("must be a list of at least one")
+    return value
+
+
+def _rates(value: object) -> tuple[float, ...]:
+    if not isinstance(value, (list, tuple)):
+        return (parse_rate(value),)
+    if not value:
+        raise ValueError("must be a rate or a list of at least one")
+    rates = []
+    for item in value:
+        try:
+            rates.append(parse_rate(item))
+        except ValueError as error:
+            raise ValueError(f"{error}, got {item!r}") from None
+    return tuple(rates)
+
+
+def _endpoint(value: str) -> str:
+    host, colon, port = value.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    try:
+        address = ipaddress.ip_address(host[1:-1] if bracketed else host)
+        number = int(port) if colon and port.isascii() and port.isdigit() else 0
+    except ValueError:
+        number = 0
+    else:
+        number = number if bracketed == (address.version == 6) else 0
+    if not 0 < number < 65536:
+        raise ValueError('must be "address:port", IPv6 in brackets: "[2001:db8::1]:5060"')
+    return value
+
+
+Integer = Annotated[int, Field(strict=True)]
+Boolean = Annotated[bool, Field(strict=True)]
+Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
+Share = Annotated[float, Field(strict=True, ge=0, le=1)]
+Duration = Annotated[
+    float,
+    BeforeValidator(parse_duration),
+    Field(ge=0, le=1e8),
+    PlainSerializer(serialize_duration, return_type=str),
+]
+PositiveDuration = Annotated[Duration, Field(gt=0)]
+WholeSeconds = Annotated[
+    int,
+    BeforeValidator(_whole_seconds),
+    Field(ge=1, le=2**32 - 1),  # RFC 3261 §20.19
+    PlainSerializer(lambda seconds: f"{seconds}s", return_type=str),
+]
+IdleClose = Annotated[
+    float | None,
+    BeforeValidator(_idle_close),
+    PlainSerializer(
+        lambda seconds: "never" if seconds is None else serialize_duration(seconds), return_type=str
+    ),
+]
+Rate = Annotated[float, BeforeValidator(parse_rate)]
+Rates = Annotated[tuple[float, ...], BeforeValidator(_rates)]
+Key = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{32}$")]
+Some = BeforeValidator(_some)
+"""A list that is not empty; pydantic's own rule complains of the length when an item is wrong."""
+Endpoint = Annotated[str, AfterValidator(_endpoint)]
+Line = Annotated[str, Field(pattern=r"^[ -~]*$", max_length=200)]
+"""Printable ASCII: it stands in a SIP header, where a line break would be an injection."""
+
+
+class Settings(BaseModel):
+    """Base of all sections: no unknown key, no change after the check, no NaN."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Distribution(Settings):
+    """A random duration, as ``imsbench.distribution`` draws it."""
+
+    kind: Literal["constant", "uniform", "exponential", "lognormal"] = "constant"
+    """The shape."""
+    mean: Duration = 0.0
+    """Arithmetic mean in seconds, whatever the shape."""
+    sigma: Annotated[float, Field(ge=0, le=5)] = 1.0
+    """Shape of the lognormal: standard deviation of the logarithm."""
+
+
+class Subscribers(Settings):
+    """The home network's subscribers: identities and keys are computed from these."""
+
+    count: Annotated[Integer, Field(ge=1, le=10_000_000)]
+    """How many there are; one phone each."""
+    mcc: Annotated[str, Field(pattern=r"^[0-9]{3}$")] = "001"
+    """Mobile country code, 3 digits, quoted in YAML."""
+    mnc: Annotated[str, Field(pattern=r"^[0-9]{2,3}$")] = "01"
+    """Mobile network code, 2 or 3 digits, quoted in YAML."""
+    first_msin: Annotated[Integer, Field(ge=0)] = 1
+    """MSIN of subscriber 0."""
+    first_msisdn: Annotated[Integer, Field(ge=1_000_000, lt=10**15)] = 15550000001
+    """MSISDN of subscriber 0, without the plus (E.164: at most 15 digits)."""
+    domain: Annotated[str, Field(pattern=r"^([A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*)?$")] = ""
+    """Home network domain; empty: ims.mncNNN.mccNNN.3gppnetwork.org."""
+    k: Key | None = None
+    """One K for all, 32 hex digits; null: derived from the seed and the number."""
+    op: Key | None = None
+    """The operator's OP, 32 hex digits; excludes opc."""
+    opc: Key | None = None
+    """One OPc for all, 32 hex digits; null and no op: derived from the seed and the number."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Subscribers:
+        if self.op is not None and self.opc is not None:
+            raise ValueError("op and opc exclude each other: an OPc is already made from an OP")
+        width = 15 - len(self.mcc) - len(self.mnc)
+        if self.first_msin + self.count > 10**width:
+            raise ValueError(f"first_msin + count does not fit the {width} digits of an MSIN")
+        if self.first_msisdn + self.count > 10**15:
+            raise ValueError("first_msisdn + count does not fit the 15 digits of E.164")
+        return self
+
+
+class Phones(Settings):
+    """How the simulated phones behave; all alike."""
+
+    ip_version: Literal[4, 6] = 4
+    """The phones' IP version; each phone has an address of its own."""
+    ipsec: Literal["auto", "userspace", "kernel", "off"] = "auto"
+    """Who does ESP; off: no sec-agree headers, everything in clear."""
+    algs: Annotated[tuple[Literal["hmac-sha-1-96", "hmac-md5-96"], ...], Some] = ("hmac-sha-1-96",)
+    """Integrity algorithms offered, in this order (TS 33.203 annex H)."""
+    ealgs: Annotated[tuple[Literal["null", "aes-cbc"], ...], Some] = ("null",)
+    """Encryption algorithms offered, in this order; null: integrity only."""
+    port_us: Port = 6101
+    """Protected server port of every phone."""
+    port_uc_first: Port = 20000
+    """First protected client port of the ring."""
+    port_uc_count: Annotated[Integer, Field(ge=64, le=4096)] = 64
+    """Protected client ports in the ring: an ended connection's port rests before it is reused."""
+    clear_port: Port = 5060
+    """Port in Via and Contact of the unprotected REGISTER."""
+    expires: WholeSeconds = 600_000
+    """Registration expiry asked for, seconds (TS 24.229 §5.1.1.2)."""
+    subscribe_reg_event: Boolean = True
+    """Whether each phone subscribes to its registration event package (TS 24.229 §5.1.1.3)."""
+    subscription_expires: WholeSeconds = 600_000
+    """Subscription expiry asked for, seconds."""
+    tcp_idle_close: IdleClose = None
+    """Seconds after which a phone closes an idle connection; None ("never"): it holds it."""
+    keepalive: Literal["none", "crlf"] = "none"
+    """Whether phones send CRLF keep-alives (RFC 5626 §3.5.1)."""
+    keepalive_interval: PositiveDuration = 120.0
+    """Seconds between two keep-alives of a phone."""
+    access_network_info: Line = "3GPP-E-UTRAN-FDD;utran-cell-id-3gpp=0010100010000001"
+    """P-Access-Network-Info of protected requests; empty: not sent."""
+    user_agent: Line = "imsbench"
+    """User-Agent header."""
+    registration_timeout: PositiveDuration = 32.0
+    """Longest whole registration attempt, seconds (TS 24.229 table 7.7.1: 128 s a transaction)."""
+    transaction_timeout: PositiveDuration = 32.0
+    """Longest wait for a final response to any other request, seconds (RFC 3261 Timer F)."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Phones:
+        last = self.port_uc_first + self.port_uc_count - 1
+        if last > 65535:
+            raise ValueError(f"port_uc_first + port_uc_count reaches {last}; at most 65535")
+        if self.port_uc_first <= self.port_us <= last:
+            raise ValueError("port_us lies in the ring of port_uc; they must differ")
+        return self
+
+
+class Target(Settings):
+    """The system under test."""
+
+    kind: Literal["embedded", "null", "external"] = "embedded"
+    """embedded: the reference core; null: the generator's floor; external: a core of yours."""
+    name: Line = ""
+    """What reports call it; empty: by its kind."""
+    version: Line = ""
+    """Its version, for reports."""
+    pcscf: Endpoint | None = None
+    """P-CSCF of an external target, as "address:port"."""
+    expires: WholeSeconds = 3600
+    """Expiry granted at most by an embedded or null target, seconds."""
+    min_expires: WholeSeconds = 60
+    """Shortest expiry an embedded target accepts, else 423, seconds (RFC 3261 §10.3)."""
+    reauthenticate: Boolean = False
+    """Whether an embedded target challenges refreshes."""
+    delay: Distribution = Distribution()
+    """Delay an embedded target adds before each response."""
+    loss_share: Share = 0.0
+    """Share of requests that an embedded target drops (0..1)."""
+
+    @property
+    def title(self) -> str:
+        """Its name and version in a report."""
+        names = {"embedded": "reference core", "null": "null target", "external": "external core"}
+        return f"{self.name or names[self.kind]} {self.version}".rstrip()
+
+    @model_validator(mode="after")
+    def _check(self) -> Target:
+        if self.kind == "external":
+            if self.pcscf is None:
+                raise ValueError("an external target needs pcscf")
+            only = ("expires", "min_expires", "reauthenticate", "delay", "loss_share")
+            fields = type(self).model_fields
+            if wrong := [name for name in only if getattr(self, name) != fields[name].default]:
+                raise ValueError(f"{', '.join(wrong)}: only for embedded and null targets")
+        elif self.pcscf is not None:
+            raise ValueError(f"pcscf is for external targets only, this one is {self.kind}")
+        if self.min_expires > self.expires:
+            raise ValueError("min_expires exceeds expires")
+        return self
+
+
+class Hss(Settings):
+    """The HSS simulator."""
+
+    response_time: Distribution = Distribution()
+    """Delay added to each answer."""
+    error_share: Share = 0.0
+    """Share of requests answered with error_result (0..1)."""
+    error_result: Annotated[Integer, Field(ge=3001, le=5999)] = 5012
+    """Result-Code of injected errors (RFC 6733 §7.1): DIAMETER_UNABLE_TO_COMPLY."""
+    listen: Endpoint | None = None
+    """Where it serves an external target, as "address:port"."""
+
+
+class Simulators(Settings):
+    """What plays the rest of the network."""
+
+    hss: Hss | None = None
+    """The HSS; null: defaults for an embedded target, none for the others."""
+
+
+class Fill(Settings):
+    """Register phones that are not registered yet, evenly spaced."""
+
+    rate: Rate
+    """Initial registrations per second."""
+    to: Annotated[Integer, Field(ge=1)]
+    """How many are registered in the end."""
+
+
+class Hold(Settings):
+    """Stay registered: phones refresh when due, nothing else happens."""
+
+    duration: PositiveDuration
+    """Seconds."""
+    registered: Annotated[Integer, Field(ge=1)] | None = None
+    """Precondition; null: as many as the phases before leave."""
+
+
+class Cycle(Settings):
+    """Every registered phone once, in seeded random order: de-register, then register again."""
+
+    rate: Rates
+    """Initial registrations per second; a list makes one step of each."""
+    registered: Annotated[Integer, Field(ge=1)] | None = None
+    """Precondition; null: as many as the phases before leave."""
+    passes: Annotated[Integer, Field(ge=1, le=1000)] = 1
+    """How often every phone is cycled in each step."""
+
+
+class Phase(Settings):
+    """Exactly one of fill, hold and cycle."""
+
+    fill: Fill | None = None
+    """Register phones."""
+    hold: Hold | None = None
+    """Stay registered."""
+    cycle: Cycle | None = None
+    """De-register and register again."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Phase:
+        given = [part for part in (self.fill, self.hold, self.cycle) if part is not None]
+        if len(given) != 1:
+            raise ValueError(f"must be exactly one of fill, hold, cycle; {len(given)} given")
+        return self
+
+
+class Generator(Settings):
+    """The load generator itself."""
+
+    workers: Annotated[Integer, Field(ge=1, le=256)] = 1
+    """Worker processes; each owns a network namespace and every workers-th phone."""
+    cpu_limit: Annotated[float, Field(gt=0, le=1)] = 0.85
+    """Share of a core above which a worker cannot vouch for a step."""
+    arrivals: Literal["constant", "poisson"] = "poisson"
+    """Arrivals of cycles; fills are always constant, so that "0 to 1,000 in 10 s" is exact."""
+    drain: Duration = 66.0
+    """Longest wait, seconds, after a step for its attempts to end; it ends when they have."""

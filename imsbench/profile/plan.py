@@ -1,0 +1,222 @@
+"""The profile as a whole, the steps it expands to, and the sentence that tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from imsbench.profile.agreement import disagreements
+from imsbench.profile.model import (
+    Cycle,
+    Fill,
+    Generator,
+    Hold,
+    Phase,
+    Phones,
+    Settings,
+    Simulators,
+    Some,
+    Subscribers,
+    Target,
+)
+from imsbench.profile.units import spell_duration
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the load; every attempt belongs to the step in which it was due."""
+
+    index: int
+    """Position in the run, from 0."""
+    kind: Literal["fill", "hold", "cycle"]
+    """What it does; see the phases of a profile."""
+    rate: float
+    """Initial registrations per second; 0 in a hold."""
+    registered: int
+    """Phones registered in the step: at the end of a fill, all along a hold or a cycle."""
+    registered_before: int
+    """Precondition: phones registered when it starts; less is repaired outside the statistics."""
+    passes: int
+    """How often each phone is cycled; 1 for the other kinds."""
+    duration_s: float
+    """Planned length in seconds, without the drain."""
+    arrivals: Literal["constant", "poisson"]
+    """How its attempts are spread over its length."""
+    title: str
+    """The load in words, as the first column of a table has it."""
+
+    @property
+    def attempts(self) -> int:
+        """Initial registrations that the plan holds."""
+        match self.kind:
+            case "fill":
+                return self.registered - self.registered_before
+            case "cycle":
+                return self.registered * self.passes
+            case "hold":
+                return 0
+
+
+class Profile(Settings):
+    """One benchmark: who, how, against what, under which load, and what must hold."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+    """Short name, part of the result's folder: lower-case letters, digits, dot, dash, underscore."""
+    description: Annotated[str, Field(max_length=1000)] = ""
+    """What it is for, in a sentence or two."""
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 1
+    """Whatever is random in the load and in derived keys comes from it."""
+    subscribers: Subscribers
+    """The home network's subscribers."""
+    phones: Phones = Phones()
+    """How the phones behave."""
+    target: Target = Target()
+    """The system under test."""
+    simulators: Simulators = Simulators()
+    """What plays the rest of the network."""
+    phases: Annotated[tuple[Phase, ...], Some]
+    """The load, in order."""
+    thresholds: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
+    """What must hold in every step, such as "registration_time.p99 < 200ms"; read by the KPIs."""
+    generator: Generator = Generator()
+    """The load generator itself."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Profile:
+        if found := disagreements(dict(self)):
+            raise ValueError("; ".join(f"{path} {text}" for path, text in found))
+        return self
+
+    def steps(self) -> tuple[Step, ...]:
+        """The steps of the load, in order; a cycle with several rates is several steps."""
+        steps: list[Step] = []
+        standing = 0
+        for phase in self.phases:
+            for step in _steps_of(phase, len(steps), standing, self.generator.arrivals):
+                steps.append(step)
+                standing = step.registered
+        return tuple(steps)
+
+    @property
+    def duration_s(self) -> float:
+        """Planned length of all steps in seconds, without drains and repairs."""
+        return sum(step.duration_s for step in self.steps())
+
+    def describe(self) -> str:
+        """The whole benchmark in one sentence."""
+        protection = "in clear"
+        if self.phones.ipsec != "off":
+            protection = f"IPsec ({self.phones.ipsec}), {spell_protection(self.phones)}"
+        load = "; ".join(_spell_phase(steps) for steps in _by_phase(self.steps()))
+        workers = self.generator.workers
+        article = "" if self.target.name else "the "
+        return (
+            f"{_count(self.subscribers.count, 'phone')} over IPv{self.phones.ip_version} and TCP, "
+            f"{protection}, against {article}{self.target.title}: {load} "
+            f"({self.generator.arrivals} arrivals, seed {self.seed}, "
+            f"{_count(workers, 'worker')}, at least {spell_duration(self.duration_s)})."
+        )
+
+
+def spell_protection(phones: Phones) -> str:
+    """The algorithms offered, in words: "hmac-sha-1-96, no encryption"."""
+    ealgs = ["no encryption" if ealg == "null" else ealg for ealg in phones.ealgs]
+    return f"{' or '.join(phones.algs)}, {' or '.join(ealgs)}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
+def _steps_of(
+    phase: Phase, index: int, standing: int, arrivals: Literal["constant", "poisson"]
+) -> list[Step]:
+    if phase.fill:
+        return [_fill(phase.fill, index, standing)]
+    if phase.hold:
+        return [_hold(phase.hold, index, phase.hold.registered or standing)]
+    assert phase.cycle is not None
+    registered = phase.cycle.registered or standing
+    return [
+        _cycle(phase.cycle, rate, index + offset, registered, arrivals)
+        for offset, rate in enumerate(phase.cycle.rate)
+    ]
+
+
+def _fill(fill: Fill, index: int, standing: int) -> Step:
+    duration_s = (fill.to - standing) / fill.rate
+    return Step(
+        index=index,
+        kind="fill",
+        rate=fill.rate,
+        registered=fill.to,
+        registered_before=standing,
+        passes=1,
+        duration_s=duration_s,
+        arrivals="constant",
+        title=f"From {standing:,} to {fill.to:,} registered, in {spell_duration(duration_s)}",
+    )
+
+
+def _hold(hold: Hold, index: int, registered: int) -> Step:
+    return Step(
+        index=index,
+        kind="hold",
+        rate=0.0,
+        registered=registered,
+        registered_before=registered,
+        passes=1,
+        duration_s=hold.duration,
+        arrivals="constant",
+        title=f"{registered:,} registered, held {spell_duration(hold.duration)}",
+    )
+
+
+def _cycle(
+    cycle: Cycle, rate: float, index: int, registered: int, arrivals: Literal["constant", "poisson"]
+) -> Step:
+    passes = f", {cycle.passes} passes" if cycle.passes > 1 else ""
+    return Step(
+        index=index,
+        kind="cycle",
+        rate=rate,
+        registered=registered,
+        registered_before=registered,
+        passes=cycle.passes,
+        duration_s=registered * cycle.passes / rate,
+        arrivals=arrivals,
+        title=f"{registered:,} registered{passes}",
+    )
+
+
+def _by_phase(steps: Sequence[Step]) -> list[list[Step]]:
+    """Steps in a row that differ by their rate only, together."""
+    groups: list[list[Step]] = []
+    for step in steps:
+        last = groups[-1][-1] if groups else None
+        alike = last and step.kind == last.kind == "cycle"
+        if last and alike and (step.registered, step.passes) == (last.registered, last.passes):
+            groups[-1].append(step)
+        else:
+            groups.append([step])
+    return groups
+
+
+def _spell_phase(steps: Sequence[Step]) -> str:
+    first = steps[0]
+    match first.kind:
+        case "fill":
+            return (
+                f"from {first.registered_before:,} to {first.registered:,} registered "
+                f"at {first.rate:,g}/s in {spell_duration(first.duration_s)}"
+            )
+        case "hold":
+            return f"{first.registered:,} held registered {spell_duration(first.duration_s)}"
+        case "cycle":
+            times = "" if first.passes == 1 else f" {first.passes} times"
+            rates = [f"{step.rate:,g}/s in {spell_duration(step.duration_s)}" for step in steps]
+            listed = ", ".join(rates[:-1]) + " and " + rates[-1] if rates[1:] else rates[0]
+            return f"each of {first.registered:,} de-registered and registered again{times} at {listed}"

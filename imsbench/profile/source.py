@@ -1,0 +1,130 @@
+"""YAML text to plain values that remember their lines; what YAML would let pass is refused.
+
+Refused: a key given twice (YAML keeps the last in silence), anchors and aliases (a profile says
+what it means where it means it, and an alias bomb stays small), tags, several documents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import yaml
+
+Path = tuple[str | int, ...]
+"""Way to a value: keys and list positions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a profile."""
+
+    path: str
+    """Where: "phases[2].cycle.rate"; empty: the file itself."""
+    line: int | None
+    """Line in the file, from 1; None if it has none."""
+    text: str
+    """What is wrong and what is allowed."""
+
+    def __str__(self) -> str:
+        line = f"line {self.line}: " if self.line is not None else ""
+        path = f"{self.path}: " if self.path else ""
+        return f"{line}{path}{self.text}"
+
+
+def spell_path(path: Path) -> str:
+    """("phases", 2, "cycle") as "phases[2].cycle"."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+class Source:
+    """The values of one YAML text, the line of each, and what was wrong with the text."""
+
+    def __init__(self, text: str) -> None:
+        self.lines: dict[str, int] = {}
+        """Line of each value by its path, from 1."""
+        self.problems: list[Problem] = []
+        """What is wrong with the text itself."""
+        self.value: object = None
+        """The values; None if the text is no YAML."""
+        try:
+            self._read(text)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            what = " ".join(filter(None, (error.context, error.problem)))
+            self._problem((), mark.line + 1 if mark else None, f"is not valid YAML: {what}")
+        except yaml.YAMLError as error:
+            self._problem((), None, f"is not valid YAML: {error}")
+        except RecursionError:
+            self._problem((), None, "is nested too deeply")
+
+    def line_of(self, path: str) -> int | None:
+        """The line of a path, or of the nearest path above it."""
+        while path and path not in self.lines:
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        return self.lines.get(path)
+
+    def _read(self, text: str) -> None:
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                line = event.start_mark.line + 1 if event.start_mark else None
+                self._problem((), line, f"alias *{event.anchor}: write the value out")
+                return
+        loader = yaml.SafeLoader(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                self._problem((), None, "is empty")
+                return
+            self.value = self._build(loader, node, ())
+        finally:
+            loader.dispose()
+
+    def _build(self, loader: yaml.SafeLoader, node: yaml.Node, path: Path) -> object:
+        self.lines[spell_path(path)] = node.start_mark.line + 1
+        if isinstance(node, yaml.SequenceNode) and node.tag == "tag:yaml.org,2002:seq":
+            return [self._build(loader, item, (*path, i)) for i, item in enumerate(node.value)]
+        if isinstance(node, yaml.MappingNode) and node.tag == "tag:yaml.org,2002:map":
+            return self._mapping(loader, node, path)
+        if not isinstance(node, yaml.ScalarNode):
+            self._problem(path, node.start_mark.line + 1, f"tag {node.tag} is not used in profiles")
+            return None
+        return self._scalar(loader, node, path)
+
+    def _mapping(
+        self, loader: yaml.SafeLoader, node: yaml.MappingNode, path: Path
+    ) -> dict[str, object]:
+        values: dict[str, object] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._problem(path, line, "a key must be a plain word")
+                continue
+            key = key_node.value
+            if key in values:
+                first = self.lines[spell_path((*path, key))]
+                self._problem((*path, key), line, f"given twice, first in line {first}")
+                continue
+            values[key] = self._build(loader, value_node, (*path, key))
+            self.lines[spell_path((*path, key))] = line
+        return values
+
+    def _scalar(self, loader: yaml.SafeLoader, node: yaml.ScalarNode, path: Path) -> object:
+        try:
+            value: object = loader.construct_object(node)
+        except (
+            yaml.YAMLError,
+            ValueError,
+        ) as error:  # ValueError: an impossible date, int too long
+            what = error.problem if isinstance(error, yaml.MarkedYAMLError) else error
+            self._problem(path, node.start_mark.line + 1, f"cannot be read: {what}")
+            return None
+        return value
+
+    def _problem(self, path: Path, line: int | None, text: str) -> None:
+        self.problems.append(Problem(spell_path(path), line, text))

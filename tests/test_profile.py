@@ -1,0 +1,357 @@
+"""Profiles: what is right loads and describes itself, what is wrong is refused whole, with its place."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import pathlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imsbench.profile import (
+    Profile,
+    ProfileError,
+    load_profile,
+    model,
+    parse_duration,
+    parse_profile,
+    parse_rate,
+    plan,
+    serialize_duration,
+    shipped_profiles,
+    spell_duration,
+)
+
+SMALL = """
+name: small
+subscribers: {count: 100}
+phases:
+  - fill: {rate: 50/s, to: 100}
+"""
+
+
+def problems_of(text: str) -> dict[str, tuple[int | None, str]]:
+    with pytest.raises(ProfileError) as caught:
+        parse_profile(text)
+    return {problem.path: (problem.line, problem.text) for problem in caught.value.problems}
+
+
+GOLDEN = {
+    "quickstart": (
+        "200 phones over IPv4 and TCP, IPsec (auto), hmac-sha-1-96, no encryption, against the "
+        "reference core: from 0 to 200 registered at 50/s in 4 s; 200 held registered 13 s; each "
+        "of 200 de-registered and registered again at 20/s in 10 s and 40/s in 5 s (constant "
+        "arrivals, seed 1, 1 worker, at least 32 s)."
+    ),
+    "first-light-1000": (
+        "1,000 phones over IPv4 and TCP, IPsec (auto), hmac-sha-1-96, no encryption, against the "
+        "reference core: from 0 to 1,000 registered at 100/s in 10 s; each of 1,000 de-registered "
+        "and registered again at 10/s in 1 min 40 s, 25/s in 40 s and 50/s in 20 s (constant "
+        "arrivals, seed 1, 1 worker, at least 2 min 50 s)."
+    ),
+}
+
+
+def test_every_shipped_profile_has_a_golden_sentence() -> None:
+    assert {name: load_profile(name).describe() for name in shipped_profiles()} == GOLDEN
+
+
+@pytest.mark.parametrize("name", sorted(GOLDEN))
+def test_a_shipped_profile_is_named_as_its_file(name: str) -> None:
+    assert load_profile(name).name == name
+
+
+def test_quickstart_lets_every_phone_refresh_while_held_and_stays_short() -> None:
+    profile = load_profile("quickstart")
+    fill, hold, *_ = profile.steps()
+    refresh_s = min(profile.target.expires, profile.phones.expires) / 2
+    assert profile.target.min_expires <= profile.target.expires
+    # The last phone registers at the end of the fill; its refresh falls into the hold.
+    assert fill.duration_s < refresh_s
+    assert hold.duration_s > refresh_s
+    assert profile.duration_s < 40
+
+
+def test_steps_of_the_published_scale() -> None:
+    steps = load_profile("first-light-1000").steps()
+    assert [(s.index, s.kind, s.rate, s.attempts, s.duration_s) for s in steps] == [
+        (0, "fill", 100.0, 1000, 10.0),
+        (1, "cycle", 10.0, 1000, 100.0),
+        (2, "cycle", 25.0, 1000, 40.0),
+        (3, "cycle", 50.0, 1000, 20.0),
+    ]
+    assert [s.registered_before for s in steps] == [0, 1000, 1000, 1000]
+    assert steps[0].title == "From 0 to 1,000 registered, in 10 s"
+    assert steps[1].title == "1,000 registered"
+
+
+def test_a_fill_is_constant_whatever_the_arrivals() -> None:
+    text = SMALL + "  - cycle: {rate: 10, passes: 2}\n  - hold: {duration: 5s}\n"
+    fill, cycle, hold = parse_profile(text).steps()
+    assert (fill.arrivals, cycle.arrivals) == ("constant", "poisson")
+    assert (cycle.attempts, cycle.duration_s, cycle.title) == (
+        200,
+        20.0,
+        "100 registered, 2 passes",
+    )
+    assert (hold.rate, hold.attempts, hold.registered) == (0.0, 0, 100)
+
+
+def test_a_profile_survives_the_way_to_a_worker() -> None:
+    for name in shipped_profiles():
+        profile = load_profile(name)
+        assert Profile.model_validate(json.loads(json.dumps(profile.model_dump()))) == profile
+        assert Profile.model_validate_json(profile.model_dump_json()) == profile
+
+
+def test_a_dump_keeps_units() -> None:
+    dump = parse_profile(SMALL).model_dump()
+    assert dump["phones"]["registration_timeout"] == "32s"
+    assert dump["phones"]["expires"] == "600000s"
+    assert dump["phones"]["tcp_idle_close"] == "never"
+
+
+def test_external_target() -> None:
+    text = (
+        SMALL + 'target: {kind: external, pcscf: "192.0.2.1:5060", name: my core, version: "2.1"}\n'
+    )
+    profile = parse_profile(text)
+    assert profile.target.title == "my core 2.1"
+    assert "against my core 2.1: from 0" in profile.describe()
+
+
+def test_all_problems_come_at_once_with_path_and_line() -> None:
+    found = problems_of(
+        """name: Bad Name
+subscribers: {count: 0, mcc: 001, frist_msin: 3}
+seed: 1
+seed: 2
+phones:
+  ip_version: 5
+  expires: 12
+  algs: [sha9]
+  ealgs: []
+  port_us: 70000
+  subscribe_reg_event: 1
+target: {kind: external}
+phases:
+  - fill: {rate: -1, to: 200}
+  - cycle: {rate: [10, x/s]}
+    hold: {duration: 3}
+  - {}
+  - cycle: {}
+generator: {workers: true, cpu_limit: .nan}
+thresholds: x
+simulators: 3
+"""
+    )
+    expected = {
+        "name": (1, "must match pattern"),
+        "subscribers.count": (2, "must be greater than or equal to 1, got 0"),
+        "subscribers.mcc": (2, "quote it"),
+        "subscribers.frist_msin": (2, "did you mean first_msin?"),
+        "seed": (4, "given twice, first in line 3"),
+        "phones.ip_version": (6, "must be 4 or 6, got 5"),
+        "phones.expires": (7, "a duration with its unit"),
+        "phones.algs[0]": (8, "must be 'hmac-sha-1-96' or 'hmac-md5-96', got 'sha9'"),
+        "phones.ealgs": (9, "a list of at least one"),
+        "phones.port_us": (10, "must be less than or equal to 65535, got 70000"),
+        "phones.subscribe_reg_event": (11, "must be true or false"),
+        "target": (12, "an external target needs pcscf"),
+        "phases[0].fill.rate": (14, "a rate above 0"),
+        "phases[1].cycle.rate": (15, "got 'x/s'"),
+        "phases[1].hold.duration": (16, "a duration with its unit"),
+        "phases[2]": (17, "exactly one of fill, hold, cycle; 0 given"),
+        "phases[3].cycle.rate": (18, "is missing"),
+        "generator.workers": (19, "must be a whole number"),
+        "generator.cpu_limit": (19, "finite"),
+        "thresholds": (20, "must be a list"),
+        "simulators": (21, "must be a mapping"),
+    }
+    assert set(found) == set(expected)
+    for path, (line, text) in expected.items():
+        assert found[path][0] == line, path
+        assert text in found[path][1], path
+
+
+def test_disagreements_come_together_with_faults_of_other_sections() -> None:
+    found = problems_of(
+        """name: small
+subscribers: {count: 10}
+phones: {keepalive: maybe}
+simulators: {hss: {}}
+target: {kind: external, pcscf: "192.0.2.1:5060"}
+phases:
+  - fill: {rate: 1, to: 200}
+  - hold: {duration: 10s, registered: 3}
+generator: {workers: 20}
+"""
+    )
+    assert set(found) == {
+        "phones.keepalive", "simulators.hss.listen", "phases[0].fill.to",
+        "phases[1].hold.registered", "generator.workers",
+    }  # fmt: skip
+    assert found["phases[0].fill.to"] == (7, "is 200, but there are 10 subscribers")
+
+
+@pytest.mark.parametrize(
+    ("extra", "path", "text"),
+    [
+        ("phones: {port_us: 20001}", "phones", "ring"),
+        ("phones: {port_uc_first: 65500}", "phones", "65563"),
+        ("phones: {user_agent: \"a\\r\\nX: y\"}", "phones.user_agent", "pattern"),
+        ("phones: {ip_version: 6}\ntarget: {kind: external, pcscf: '192.0.2.1:5060'}",
+         "target.pcscf", "IPv6"),
+        ("target: {kind: external, pcscf: '2001:db8::1:5060'}", "target.pcscf", "brackets"),
+        ("target: {kind: external, pcscf: 'core.example:5060'}", "target.pcscf", "address:port"),
+        ("target: {kind: external, pcscf: '192.0.2.1:0'}", "target.pcscf", "address:port"),
+        ("target: {kind: external, pcscf: '192.0.2.1:5060', loss_share: 0.5}", "target", "loss_share"),
+        ("target: {pcscf: '192.0.2.1:5060'}", "target", "external targets only"),
+        ("target: {expires: 30s}", "target", "min_expires exceeds expires"),
+        ("target: {expires: 30500ms}", "target.expires", "whole seconds"),
+        ("target: {kind: 'null'}\nsimulators: {hss: {}}", "simulators.hss", "no HSS"),
+        ("simulators: {hss: {listen: '192.0.2.1:3868'}}", "simulators.hss.listen", "external"),
+        ("generator: {workers: 101}", "generator.workers", "101 workers for 100 subscribers"),
+    ],
+)  # fmt: skip
+def test_sections_must_agree(extra: str, path: str, text: str) -> None:
+    found = problems_of(SMALL + extra)
+    assert set(found) == {path}
+    assert text in found[path][1]
+
+
+@pytest.mark.parametrize(
+    ("phases", "path"),
+    [
+        ("[{hold: {duration: 1s}}]", "phases[0].hold.registered"),
+        ("[{cycle: {rate: 1}}]", "phases[0].cycle.registered"),
+        ("[{fill: {rate: 1, to: 50}}, {fill: {rate: 1, to: 50}}]", "phases[1].fill.to"),
+        ("[{cycle: {rate: 1, registered: 101}}]", "phases[0].cycle.registered"),
+    ],
+)
+def test_phases_must_follow_from_each_other(phases: str, path: str) -> None:
+    assert set(problems_of(f"name: x\nsubscribers: {{count: 100}}\nphases: {phases}")) == {path}
+
+
+@pytest.mark.parametrize(
+    ("subscribers", "text"),
+    [
+        (f"{{count: 1, op: '{'a' * 32}', opc: '{'b' * 32}'}}", "exclude each other"),
+        ("{count: 10, first_msin: 9999999999}", "digits of an MSIN"),
+        ("{count: 10, first_msisdn: 999999999999999}", "E.164"),
+    ],
+)
+def test_subscribers_must_be_possible(subscribers: str, text: str) -> None:
+    found = problems_of(
+        f"name: x\nsubscribers: {subscribers}\nphases: [{{fill: {{rate: 1, to: 1}}}}]"
+    )
+    assert text in found["subscribers"][1]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "is empty"),
+        ("- a\n- b", "must be a mapping"),
+        ("a: [", "is not valid YAML"),
+        ("a: &x [*x]", "line 1: alias *x: write the value out"),
+        ("a: 1\n---\nb: 2", "another document"),
+        ("name: \x00", "is not valid YAML"),
+        ("[" * 5000, "is not valid YAML|nested too deeply"),
+        ("a: !!python/object:os.system x", "could not determine a constructor"),
+        ("a: !!set {x}", "tag tag:yaml.org,2002:set is not used"),
+        ("a: 2024-99-99", "cannot be read: month"),
+        ("? [a]\n: b", "a key must be a plain word"),
+    ],
+)
+def test_yaml_that_is_no_profile(text: str, what: str) -> None:
+    with pytest.raises(ProfileError, match=what.replace("*", r"\*")):
+        parse_profile(text)
+
+
+def test_files_and_names(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text("\ufeff" + SMALL, encoding="utf-8")
+    assert load_profile(str(path)).name == "small"
+    path.write_bytes(b"name: \xff")
+    for bad in (str(path), str(tmp_path), str(tmp_path / "none.yaml"), "a\0/b", "x.yaml"):
+        with pytest.raises(ProfileError, match="cannot be read"):
+            load_profile(bad)
+    path.write_bytes(b"#" * 1_000_001)
+    with pytest.raises(ProfileError, match="exceeds"):
+        load_profile(str(path))
+    with pytest.raises(ProfileError, match="there are: first-light-1000, quickstart"):
+        load_profile("nope")
+
+
+@given(st.text(max_size=60))
+def test_no_text_breaks_the_parser(text: str) -> None:
+    with pytest.raises(ProfileError) as caught:
+        parse_profile(text)
+    assert caught.value.problems
+    assert str(caught.value)
+
+
+@given(st.integers(0, 10**14).map(lambda us: us / 1e6))
+def test_durations_round_trip(duration_s: float) -> None:
+    assert parse_duration(serialize_duration(duration_s)) == duration_s
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("200ms", 0.2), ("12s", 12.0), ("5m", 300.0), ("5min", 300.0), ("8m20s", 500.0),
+        ("1h", 3600.0), ("1h30m", 5400.0), ("1.5 s", 1.5), ("250us", 0.00025), ("1d", 86400.0),
+        ("0s", 0.0),
+    ],
+)  # fmt: skip
+def test_durations_with_units(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "value", ["", "12", "s", "-1s", "1 fortnight", "1s2", 12, 1.5, None, True, []]
+)
+def test_durations_without_a_unit_are_refused(value: object) -> None:
+    with pytest.raises(ValueError, match="a duration with its unit"):
+        parse_duration(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "rate"), [("100/s", 100.0), ("6/min", 0.1), ("7200/h", 2.0), (25, 25.0), (0.33, 0.33)]
+)
+def test_rates(value: object, rate: float) -> None:
+    assert parse_rate(value) == rate
+
+
+@pytest.mark.parametrize(
+    "value",
+    [0, -1, "0/s", "x", "5", "1/fortnight", None, True, float("nan"), float("inf"), 10**400],
+)
+def test_rates_must_be_positive_numbers(value: object) -> None:
+    with pytest.raises(ValueError, match="a rate above 0"):
+        parse_rate(value)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "0 s"), (0.2, "200 ms"), (10, "10 s"), (12.5, "12.5 s"), (500, "8 min 20 s"),
+     (3600, "1 h"), (600_000, "6 d 22 h 40 min")],
+)  # fmt: skip
+def test_durations_in_words(seconds: float, words: str) -> None:
+    assert spell_duration(seconds) == words
+
+
+@pytest.mark.parametrize("module", [model, plan])
+def test_every_field_says_what_it_is(module: object) -> None:
+    assert inspect.ismodule(module)
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for field, after in zip(node.body, [*node.body[1:], None], strict=True):
+            if isinstance(field, ast.AnnAssign):
+                documented = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+                assert documented, f"{node.name}: {ast.unparse(field)}"
