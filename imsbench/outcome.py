@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from math import isnan, nan
 from typing import Literal
 
-Procedure = Literal["registration", "reregistration", "deregistration", "subscription"]
-"""What was attempted: TS 24.229 §5.1.1.2, §5.1.1.4, §5.1.1.6, §5.1.1.3."""
+Procedure = Literal[
+    "registration", "reregistration", "deregistration", "subscription", "subscription_refresh"
+]
+"""What was attempted: TS 24.229 §5.1.1.2, §5.1.1.4, §5.1.1.6, §5.1.1.3 (both)."""
 
 
 @dataclass(slots=True)

@@ -132,18 +132,27 @@ class Unprotect(Action):
 
 
 class Close(Action):
-    """Close a channel and, with ``port_us``, what the P-CSCF opened to this phone's server port.
+    """Close a channel and, on demand, what the P-CSCF opened to the phone's server port.
 
-    Both directions' FINs are waited for up to ``timeout_s``; the answer is when it was done.
+    The far end's FINs are waited for up to ``timeout_s``, then it is a RST; with 0 it is a RST at
+    once. The answer is when it was done, seconds.
     """
 
-    __slots__ = ("accepted_for", "channel", "timeout_s")
+    __slots__ = ("accepted_for", "channel", "remote_port", "timeout_s")
 
-    def __init__(self, channel: Channel | None, timeout_s: float, accepted_for: Any = None) -> None:
+    def __init__(
+        self,
+        channel: Channel | None,
+        timeout_s: float,
+        accepted_for: Any = None,
+        remote_port: int = 0,
+    ) -> None:
         self.channel = channel
         self.timeout_s = timeout_s
         self.accepted_for = accepted_for
         """The phone whose accepted connections are closed as well; None: leave them."""
+        self.remote_port = remote_port
+        """Only those that the P-CSCF opened from this port; 0: all."""
 
     def __await__(self) -> Generator[Action, Any, float]:
         at: float = yield self

@@ -1,0 +1,231 @@
+"""Phone: what outlives a procedure, as plain slotted data, and how it answers the network.
+
+An idle phone is this object, its connections and one timer; a flow exists only while a procedure
+runs. What all phones of a worker share (settings, identifiers, counters) is in their Network.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import nan
+
+from imsbench.phone.actions import Channel
+from imsbench.protocol.aka import SqnWindow
+from imsbench.protocol.secagree import Mechanism, SaSet
+from imsbench.subscriber import Population, Subscriber
+
+FIRST_SPI = 0x1000
+"""Lowest SPI a phone offers; 1..255 are reserved (RFC 4303 §2.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhoneSettings:
+    """How the phones of a run behave; the same for all of them."""
+
+    pcscf_address: str
+    """IP address of the P-CSCF."""
+    pcscf_port: int = 5060
+    """Its unprotected port."""
+    ipsec: bool = True
+    """Whether phones negotiate security associations (TS 33.203); False: no sec-agree at all."""
+    mechanisms: tuple[tuple[str, str], ...] = (("hmac-sha-1-96", "null"),)
+    """(alg, ealg) offered, most preferred first."""
+    port_us: int = 6101
+    """Protected server port."""
+    port_uc_first: int = 20_000
+    """First of the ring of protected client ports."""
+    port_uc_count: int = 64
+    """Size of the ring; a port comes back after so many security agreements."""
+    clear_port: int = 5060
+    """Port named in Via and Contact of an unprotected REGISTER."""
+    expires_s: int = 600_000
+    """Expiry asked for a registration (TS 24.229 §5.1.1.2.1)."""
+    subscription_expires_s: int = 600_000
+    """Expiry asked for the reg-event subscription (TS 24.229 §5.1.1.3)."""
+    access_network_info: str = "3GPP-E-UTRAN-FDD;utran-cell-id-3gpp=0010100010000001"
+    """P-Access-Network-Info, sent once a security association exists."""
+    user_agent: str = "imsbench"
+    """User-Agent; empty: none."""
+    registration_timeout_s: float = 32.0
+    """For a whole registration attempt (UE value of TS 24.229: 128 s a transaction)."""
+    transaction_timeout_s: float = 32.0
+    """For every other request (RFC 3261 Timer F)."""
+    close_timeout_s: float = 1.0
+    """How long a phone waits for the far end's FIN when it de-registers."""
+
+
+class Network:
+    """What the phones of one worker share."""
+
+    __slots__ = (
+        "_counter", "_prefix", "_spi", "events", "on_deregistered", "on_notify", "population",
+        "random", "settings", "texts",
+    )  # fmt: skip
+
+    def __init__(
+        self, settings: PhoneSettings, population: Population, source: random.Random
+    ) -> None:
+        self.settings = settings
+        self.population = population
+        self.random = source
+        self.events: Counter[str] = Counter()
+        """What happened to phones, by name."""
+        self.texts: dict[str, str] = {}
+        """Texts that are the same for many phones (Service-Route …), kept once."""
+        self.on_deregistered: Callable[[Phone, str], None] | None = None
+        """Called when the network ends a registration, with the contact's event."""
+        self.on_notify: Callable[[Phone], None] | None = None
+        """Called when a phone's first NOTIFY of a subscription has come."""
+        self._prefix = f"{source.getrandbits(32):08x}"
+        self._counter = 0
+        self._spi = source.randrange(FIRST_SPI, 2**31)
+
+    def identifier(self) -> str:
+        """Text that no other phone of this run has: for branches, tags and Call-IDs."""
+        self._counter += 1
+        return f"{self._prefix}{self._counter:x}"
+
+    def branch(self) -> str:
+        """A branch parameter (RFC 3261 §8.1.1.7)."""
+        return "z9hG4bK" + self.identifier()
+
+    def spi_pair(self) -> tuple[int, int]:
+        """Two SPIs that no phone of this worker has used: (spi_c, spi_s)."""
+        spi = self._spi
+        self._spi = spi + 2 if spi < 2**32 - 4 else FIRST_SPI
+        return spi, spi + 1
+
+    def shared(self, text: str) -> str:
+        """The one copy of a text that many phones hold."""
+        return self.texts.setdefault(text, text)
+
+
+@dataclass(slots=True)
+class Registration:
+    """A registration dialogue, under way or accepted (TS 24.229 §5.1.1)."""
+
+    call_id: str
+    """Same for all REGISTERs of it."""
+    from_tag: str
+    """From tag of all its REGISTERs."""
+    cseq: int = 0
+    """Of the last REGISTER."""
+    expires_at: float = nan
+    """When it ends unless it is refreshed, seconds; NaN until it is accepted."""
+    service_route: tuple[str, ...] = ()
+    """Service-Route entries of the 200, in order (RFC 3608)."""
+    impu: str = ""
+    """Default public identity: the first P-Associated-URI entry (TS 24.229 §5.1.1.2.1)."""
+    nonce: str = ""
+    """Nonce of the last challenge."""
+    response: str = ""
+    """Digest response given to it."""
+    security_verify: tuple[str, ...] = ()
+    """Security-Server of the agreement in use, to be echoed (RFC 3329 §2.4)."""
+
+
+@dataclass(slots=True)
+class Subscription:
+    """The reg-event subscription (TS 24.229 §5.1.1.3, RFC 3680)."""
+
+    call_id: str
+    """Of its dialog."""
+    from_tag: str
+    """The phone's tag."""
+    impu: str
+    """Subscribed identity."""
+    cseq: int = 0
+    """Of the last SUBSCRIBE."""
+    to_tag: str = ""
+    """The notifier's tag, from its NOTIFY or its 200."""
+    target: str = ""
+    """Remote target: the notifier's Contact (RFC 6665 §4.4.1)."""
+    route_set: tuple[str, ...] = ()
+    """Record-Route of the dialog, in the phone's order."""
+    expires_at: float = nan
+    """When it ends unless it is refreshed, seconds."""
+    notify_at: float = nan
+    """When its first NOTIFY was read, seconds."""
+    notify_cseq: int = -1
+    """CSeq of the last NOTIFY (RFC 3261 §12.2.2)."""
+    version: int = -1
+    """Version of the last reginfo document (RFC 3680 §4)."""
+
+
+class Phone:
+    """One phone: one subscriber, one IP address."""
+
+    __slots__ = (
+        "_port_index", "address", "clear", "client", "n", "network", "older", "registration", "sas",
+        "subscription", "timer", "window",
+    )  # fmt: skip
+
+    def __init__(self, network: Network, n: int, address: str) -> None:
+        self.network = network
+        self.n = n
+        """Number of its subscriber."""
+        self.address = address
+        """Its IP address."""
+        self.registration: Registration | None = None
+        """The accepted registration; None: not registered."""
+        self.subscription: Subscription | None = None
+        """The reg-event subscription, also while it is being made."""
+        self.sas: SaSet | None = None
+        """The SA set in use."""
+        self.clear: Channel | None = None
+        """Connection to the unprotected port; without IPsec the only one."""
+        self.client: Channel | None = None
+        """Connection port_uc -> port_ps."""
+        self.older: tuple[SaSet, Channel | None] | None = None
+        """The SA set before the one in use, until the new one is confirmed (TS 33.203 §7.4)."""
+        self.window: SqnWindow | None = None
+        """The USIM's sequence numbers; None: a new USIM."""
+        self.timer: object = None
+        """The worker's refresh timer of this phone."""
+        self._port_index = 0
+
+    def __repr__(self) -> str:
+        return f"<Phone {self.n} {self.address}>"
+
+    @property
+    def subscriber(self) -> Subscriber:
+        """Its identities and keys, computed."""
+        return self.network.population.subscriber(self.n)
+
+    @property
+    def signalling(self) -> Channel:
+        """Where its requests go now: inside the SAs if there are any."""
+        channel = self.client or self.clear
+        if channel is None:
+            channel = self.clear = self.clear_channel()
+        return channel
+
+    @property
+    def contact_port(self) -> int:
+        """The port it names in Via and Contact: port_us inside SAs (TS 24.229 §5.1.1.2.2)."""
+        settings = self.network.settings
+        return settings.port_us if self.sas is not None else settings.clear_port
+
+    def clear_channel(self) -> Channel:
+        """A connection to the unprotected port, from any port."""
+        settings = self.network.settings
+        return Channel(
+            self.address, 0, settings.pcscf_address, settings.pcscf_port, protected=False
+        )
+
+    def offer(self) -> list[Mechanism]:
+        """Security-Client with new SPIs and the next port_uc of the ring (TS 33.203 §7.1, §7.4).
+
+        All mechanisms carry the same SPIs and ports (TS 33.203 annex H).
+        """
+        settings = self.network.settings
+        spi_c, spi_s = self.network.spi_pair()
+        port_c = settings.port_uc_first + self._port_index
+        self._port_index = (self._port_index + 1) % settings.port_uc_count
+        return [
+            Mechanism(alg, ealg, spi_c, spi_s, port_c, settings.port_us)
+            for alg, ealg in settings.mechanisms
+        ]

@@ -1,0 +1,142 @@
+"""Registration flows: initial, refresh, de-registration (TS 24.229 §5.1.1, TS 33.203 §6, §7).
+
+Each flow fills its Outcome and returns, or raises Rejected or FlowError; ``attempt`` turns either
+into the Outcome's cause and stage. An attempt never retries by itself.
+"""
+
+from __future__ import annotations
+
+from imsbench.outcome import Outcome
+from imsbench.phone.actions import Close, Unprotect
+from imsbench.phone.attempt import Rejected, rejected
+from imsbench.phone.challenge import RegisterAttempt, answer_challenges
+from imsbench.phone.phone import Phone, Registration
+from imsbench.protocol.address import parse_name_addr, parse_uri, same_address
+from imsbench.protocol.digest import initial_authorization, refresh_authorization
+from imsbench.protocol.sip import Response
+
+
+def refresh_delay(expires_s: float) -> float:
+    """Seconds until a refresh: 600 s before expiry, or half of it (TS 24.229 §5.1.1.4.1, §5.1.1.3)."""
+    return expires_s - 600.0 if expires_s > 1200.0 else expires_s / 2.0
+
+
+async def register(phone: Phone, outcome: Outcome) -> None:
+    """Initial registration with IMS-AKA and, if the phone has it, IPsec (TS 24.229 §5.1.1.2)."""
+    network = phone.network
+    await abandon(phone)
+    phone.clear = phone.clear_channel()
+    registration = Registration(call_id=network.identifier(), from_tag=network.identifier())
+    work = RegisterAttempt(phone, outcome, registration, network.settings.expires_s)
+    subscriber = phone.subscriber
+    first = initial_authorization(subscriber.impi, subscriber.domain, f"sip:{subscriber.domain}")
+    reply = await work.send("challenge", first)
+    reply = await answer_challenges(work, reply, first)
+    _accept(work, reply)
+    if work.sas is not None and phone.clear is not None:
+        # The clear connection has done its work (TS 33.203 §7.1: nothing goes in clear from now).
+        clear, phone.clear = phone.clear, None
+        await Close(clear, 0.0)
+
+
+async def reregister(phone: Phone, outcome: Outcome) -> None:
+    """Refresh of a registration (TS 24.229 §5.1.1.4): inside the SAs, offering a new set.
+
+    A plain 200 keeps the old SAs and drops the offer; a challenge makes a new set beside the old
+    (TS 33.203 §7.4), and the old one goes after the 200 on the new.
+    """
+    network = phone.network
+    registration = phone.registration
+    if registration is None:
+        raise Rejected("not registered")
+    work = RegisterAttempt(phone, outcome, registration, network.settings.expires_s)
+    authorization = _refresh_authorization(phone, registration)
+    reply = await work.send("refresh", authorization)
+    reply = await answer_challenges(work, reply, authorization)
+    _accept(work, reply)
+    if phone.older is not None:
+        (sas, client), phone.older = phone.older, None
+        await Close(client, network.settings.close_timeout_s, phone, sas.port_pc)
+        await Unprotect(sas)
+
+
+async def deregister(phone: Phone, outcome: Outcome) -> None:
+    """De-registration by the phone (TS 24.229 §5.1.1.6).
+
+    Its end is ordered so that nothing leaves in clear: the 200 is read, both connections are closed
+    inside the SAs, then the policies go, then the states.
+    """
+    registration = phone.registration
+    if registration is None:
+        raise Rejected("not registered")
+    work = RegisterAttempt(phone, outcome, registration, 0)
+    authorization = _refresh_authorization(phone, registration)
+    reply = await work.send("deregistration", authorization)
+    reply = await answer_challenges(work, reply, authorization)
+    if reply.status != 200:
+        raise rejected(reply)
+    await abandon(phone, phone.network.settings.close_timeout_s)
+
+
+async def abandon(phone: Phone, close_timeout_s: float = 0.0) -> None:
+    """Forget registration, subscription, connections and SAs (TS 33.203 §7.4), in that order."""
+    phone.registration = None
+    phone.subscription = None
+    sas, phone.sas = phone.sas, None
+    client, phone.client = phone.client, None
+    clear, phone.clear = phone.clear, None
+    older, phone.older = phone.older, None
+    if older is not None:
+        await Close(older[1], close_timeout_s)
+    if client is not None:
+        await Close(client, close_timeout_s, phone)
+    if clear is not None:
+        await Close(clear, close_timeout_s)
+    if older is not None:
+        await Unprotect(older[0])
+    if sas is not None:
+        await Unprotect(sas)
+
+
+def _accept(work: RegisterAttempt, reply: Response) -> None:
+    """Keep what a 200 grants (TS 24.229 §5.1.1.2.1, §5.1.1.4.1)."""
+    if reply.status != 200:
+        raise rejected(reply)
+    phone, registration = work.phone, work.registration
+    expires_s = _granted(phone, reply)
+    if expires_s is None:
+        raise Rejected("no binding", "the 200 does not list this phone's Contact", reply.at, 200)
+    shared = phone.network.shared
+    registration.expires_at = reply.at + expires_s
+    registration.service_route = tuple(shared(v) for v in reply.values("service-route"))
+    associated = reply.values("p-associated-uri")
+    registration.impu = (
+        parse_name_addr(associated[0]).uri if associated else phone.subscriber.impu_temporary
+    )
+    registration.security_verify = tuple(shared(v) for v in work.verify)
+    phone.registration = registration
+
+
+def _granted(phone: Phone, reply: Response) -> int | None:
+    """Expiry of this phone's own binding among those listed (RFC 3261 §10.2.4); None if absent."""
+    for value in reply.values("contact"):
+        try:
+            binding = parse_name_addr(value)
+            uri = parse_uri(binding.uri)
+        except ValueError:
+            continue  # another phone's, in a form of its own
+        if same_address(uri.host, phone.address) and (uri.port or 5060) == phone.contact_port:
+            text = binding.parameters.get("expires") or reply.get("expires") or ""
+            return int(text) if text.isascii() and text.isdigit() and len(text) < 11 else None
+    return None
+
+
+def _refresh_authorization(phone: Phone, registration: Registration) -> str:
+    subscriber = phone.subscriber
+    return refresh_authorization(
+        subscriber.impi,
+        subscriber.domain,
+        f"sip:{subscriber.domain}",
+        registration.nonce,
+        registration.response,
+    )
