@@ -1,0 +1,315 @@
+"""A worker: one process, one network namespace, one slice of the phones (``python -m imsbench.run.worker``).
+
+It is told everything over the control channel (host/control.py) and prints nothing. Its loop also
+reads that channel; EOF ends it.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import signal
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from imsbench.engine.connections import EngineSettings
+from imsbench.engine.driver import Driver
+from imsbench.engine.health import Health, resident_bytes
+from imsbench.engine.loop import Loop, clock
+from imsbench.host import addresses, links
+from imsbench.host.backend import BackendError, SaBackend
+from imsbench.host.choose import choose_backend
+from imsbench.host.control import ControlChannel, Message, child_channel, die_with_parent
+from imsbench.host.limits import raise_open_files
+from imsbench.host.namespace import HostError, enter_new_network_namespace
+from imsbench.kpi.kpis import StepKpis
+from imsbench.outcome import LadderLine, Outcome
+from imsbench.phone.phone import Network, PhoneSettings
+from imsbench.phone.requests import answer_request
+from imsbench.profile import Profile
+from imsbench.run.configs import population
+from imsbench.run.exits import HOST
+from imsbench.run.phones import Phones
+from imsbench.run.steps import StepRun
+
+OUTER_DEVICE = "ims0"
+_TICK_S = 1.0
+_MAX_FAILURES = 50
+
+
+class Worker:
+    """The phones of one share, their engine, and what they measure."""
+
+    def __init__(self, channel: ControlChannel, config: Message) -> None:
+        self._channel = channel
+        self._config = config
+        self._profile = Profile.model_validate(config["profile"])
+        self._steps = self._profile.steps()
+        self._worker, self._workers = int(config["worker"]), int(config["workers"])
+        self._loop = Loop()
+        self._backend = self._make_backend()
+        self._network = self._make_network()
+        self._driver = Driver(
+            self._loop, self._engine_settings(), self._backend, self._find_phone, answer_request
+        )
+        self._phones = self._make_phones()
+        self._health = Health(self._loop)
+        self._run: StepRun | None = None
+        self._repair = False
+        self._kpis = StepKpis()
+        self._failures: dict[tuple[str, str, str], Message] = {}
+        self._ladders: list[list[Message]] = []
+        self._before: Counter[str] = Counter()
+
+    def serve(self) -> None:
+        """Open everything, say "ready", and run until the coordinator says "stop" or is gone."""
+        self._driver.open()
+        self._channel.setblocking(False)
+        self._loop.add_reader(self._channel.fileno(), self._on_control)
+        # The population stands: a full collection would walk it all, for nothing (45 ms at 50,000).
+        gc.collect()
+        gc.freeze()
+        self._channel.send("ready", phones=len(self._phones.all))
+        self._loop.call_at(clock() + _TICK_S, self._tick, None)
+        self._loop.run()
+        self._send_result()
+        self._driver.close()
+        if self._backend is not None:
+            self._backend.close()
+
+    # private: building
+
+    def _make_backend(self) -> SaBackend | None:
+        phones = self._profile.phones
+        if phones.ipsec == "off":
+            return None
+        ring = (phones.port_uc_first, phones.port_uc_first + phones.port_uc_count - 1)
+        ports = [ring, (phones.port_us, phones.port_us)]
+        return choose_backend(phones.ipsec, "phone", phones.ip_version, ports)
+
+    def _make_network(self) -> Network:
+        phones = self._profile.phones
+        host, port = self._config["pcscf"]
+        settings = PhoneSettings(
+            pcscf_address=host,
+            pcscf_port=port,
+            ipsec=phones.ipsec != "off",
+            mechanisms=tuple((alg, ealg) for alg in phones.algs for ealg in phones.ealgs),
+            port_us=phones.port_us,
+            port_uc_first=phones.port_uc_first,
+            port_uc_count=phones.port_uc_count,
+            clear_port=phones.clear_port,
+            expires_s=phones.expires,
+            subscription_expires_s=phones.subscription_expires,
+            access_network_info=phones.access_network_info,
+            user_agent=phones.user_agent,
+            registration_timeout_s=phones.registration_timeout,
+            transaction_timeout_s=phones.transaction_timeout,
+        )
+        source = random.Random(f"{self._profile.seed}/{self._worker}")
+        return Network(settings, population(self._profile), source)
+
+    def _engine_settings(self) -> EngineSettings:
+        phones = self._profile.phones
+        return EngineSettings(
+            ip_version=phones.ip_version,
+            port_us=phones.port_us if phones.ipsec != "off" else 0,
+            outer_device=OUTER_DEVICE,
+            idle_close_s=phones.tcp_idle_close or 0.0,
+            keepalive_s=phones.keepalive_interval if phones.keepalive == "crlf" else 0.0,
+        )
+
+    def _make_phones(self) -> Phones:
+        network = addresses.phone_network(
+            self._profile.phones.ip_version, self._worker, self._workers
+        )
+        first = network.network_address + 1
+        numbers = range(self._worker, self._profile.subscribers.count, self._workers)
+        return Phones(
+            self._loop,
+            self._driver,
+            self._network,
+            {n: str(first + index) for index, n in enumerate(numbers)},
+            subscribe=self._profile.phones.subscribe_reg_event,
+            on_outcome=self._record,
+        )
+
+    def _find_phone(self, address: str) -> Any:
+        return self._phones.by_address.get(address)
+
+    # private: the control channel
+
+    def _on_control(self) -> None:
+        for message in self._channel.receive():
+            if message["type"] == "start_at":
+                self._start_step(message)
+            elif message["type"] == "stop":
+                self._loop.stop()
+        if self._channel.closed:
+            self._loop.stop()
+
+    def _start_step(self, message: Message) -> None:
+        step = self._steps[message["step"]]
+        self._repair = bool(message.get("repair"))
+        self._kpis = StepKpis()
+        self._failures.clear()
+        self._before = self._counters()
+        self._phones.step = step.index
+        self._health.begin()
+        self._run = StepRun(
+            self._loop,
+            self._phones,
+            step,
+            seed=self._profile.seed,
+            worker=self._worker,
+            workers=self._workers,
+            on_done=self._step_done,
+        )
+        rate = next((s.rate for s in self._steps if s.kind == "fill"), 50.0)
+        self._run.begin(message["at"], repair=self._repair, repair_rate=rate)
+
+    def _step_done(self) -> None:
+        run = self._run
+        assert run is not None
+        self._run = None
+        self._channel.send(
+            "step_done",
+            step=run.step.index,
+            repair=self._repair,
+            registered=self._phones.registered,
+            kpis=self._kpis.to_json(),
+            health=self._health.end()
+            | {"dropped": run.dropped, "started": run.started, "first_due_at": run.first_due_at},
+            failures=list(self._failures.values()),
+            counters=dict(self._counters() - self._before),
+        )
+        self._phones.step = -1
+
+    def _tick(self, _argument: object) -> None:
+        counts = self._kpis.totals()
+        self._channel.send(
+            "tick",
+            step=self._phones.step,
+            registered=self._phones.registered,
+            **counts,
+        )
+        self._loop.call_at(clock() + _TICK_S, self._tick, None)
+
+    def _send_result(self) -> None:
+        self._channel.send(
+            "result",
+            registered=self._phones.registered,
+            connections=self._driver.connections.count,
+            counters=dict(self._counters()),
+            backend=self._backend.name if self._backend is not None else "off",
+            backend_counters=self._backend.counters() if self._backend is not None else {},
+            ladders=self._ladders,
+            memory_rss=resident_bytes(),
+            partial=self._partial(),
+        )
+
+    def _partial(self) -> Message | None:
+        """What the step under way has measured so far, for a run that ends within it."""
+        if self._run is None or self._repair:
+            return None
+        return {
+            "step": self._run.step.index,
+            "repair": False,
+            "registered": self._phones.registered,
+            "kpis": self._kpis.to_json(),
+            "health": self._health.end()
+            | {
+                "dropped": self._run.dropped,
+                "started": self._run.started,
+                "first_due_at": self._run.first_due_at,
+            },
+            "failures": list(self._failures.values()),
+            "counters": dict(self._counters() - self._before),
+        }
+
+    # private: measuring
+
+    def _record(self, outcome: Outcome) -> None:
+        if self._config.get("keep_ladders"):
+            self._ladders.append(_ladder(outcome))
+        if outcome.step != self._phones.step or outcome.step < 0:
+            self._network.events["outside_any_step"] += 1
+            return
+        self._kpis.record(outcome)
+        key = (outcome.procedure, outcome.stage, outcome.cause)
+        if outcome.cause and key not in self._failures and len(self._failures) < _MAX_FAILURES:
+            self._failures[key] = {
+                "procedure": outcome.procedure,
+                "stage": outcome.stage,
+                "cause": outcome.cause,
+                "detail": outcome.detail,
+                "phone": outcome.phone,
+                "ladder": _ladder(outcome),
+            }
+
+    def _counters(self) -> Counter[str]:
+        counters = self._driver.events + self._network.events
+        if self._backend is not None:
+            counters.update({f"esp {k}": v for k, v in self._backend.counters().items()})
+        return counters
+
+
+def _ladder(outcome: Outcome) -> list[Message]:
+    """The ladder with times in seconds from the instant the attempt was due."""
+    lines: list[LadderLine] = sorted(outcome.ladder, key=lambda line: line.at)
+    return [
+        {
+            "at": line.at - outcome.due_at,
+            "direction": line.direction,
+            "text": line.text,
+            "protected": line.protected,
+        }
+        for line in lines
+        if line.at == line.at
+    ]
+
+
+def prepare_namespace(channel: ControlChannel, config: Message) -> None:
+    """Links, routes and the phones' addresses (AnyIP) of this worker's own namespace."""
+    for link in config["links"]:
+        links.configure_link(link["name"], link["address"], link["prefix"])
+    for prefix, via in config["routes"]:
+        links.add_route(prefix, via=via)
+    links.add_local_prefix(config["phone_prefix"])
+    links.tune_for_phones()
+
+
+def main() -> int:
+    """Serve one coordinator; the exit code is 0, or the run's reason to fail."""
+    channel = child_channel()
+    if channel is None:
+        sys.stderr.write("imsbench.run.worker is started by a run, not by hand\n")
+        return 2
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator decides when a run ends
+    try:
+        enter_new_network_namespace()
+        channel.send("namespace", pid=_pid())
+        config = channel.wait("config")
+        raise_open_files()
+        prepare_namespace(channel, config)
+        worker = Worker(channel, config)
+    except (HostError, BackendError, links.LinkError, OSError) as error:
+        channel.send("error", text=str(error), exit=HOST)
+        return HOST
+    except EOFError:
+        return 0
+    worker.serve()
+    return 0
+
+
+def _pid() -> int:
+    import os
+
+    return os.getpid()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""What children are told follows from the profile."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from imsbench.profile import Profile, ProfileError, load_profile, parse_profile
+from imsbench.run import configs
+from imsbench.run.derive import one_phone, with_target
+from imsbench.run.network import plan
+from imsbench.run.topology import CORE, HSS
+
+QUICKSTART = load_profile("quickstart")
+
+EXTERNAL = parse_profile(
+    """
+name: mine
+subscribers: {count: 10, k: "000102030405060708090a0b0c0d0e0f", op: "ffeeddccbbaa99887766554433221100"}
+target: {kind: external, name: my core, version: "1.2", pcscf: "192.0.2.10:5070"}
+simulators: {hss: {listen: "192.0.2.20:3868", response_time: {kind: lognormal, mean: 5ms}}}
+phases: [{fill: {rate: 5, to: 10}}]
+"""
+)
+
+
+def test_every_message_is_plain_json() -> None:
+    topology = plan(QUICKSTART)
+    for config in (
+        configs.hss_config(QUICKSTART, topology.nodes[HSS]),
+        configs.core_config(QUICKSTART, topology.nodes[CORE]),
+        configs.worker_config(QUICKSTART, topology, 0, keep_ladders=True),
+    ):
+        assert json.loads(json.dumps(config, allow_nan=False)) == config
+
+
+def test_core_and_hss_find_each_other() -> None:
+    topology = plan(QUICKSTART)
+    hss = configs.hss_config(QUICKSTART, topology.nodes[HSS])
+    core = configs.core_config(QUICKSTART, topology.nodes[CORE])
+    assert core["hss"] == hss["listen"]
+    assert core["hss_realm"] == hss["origin_realm"] == core["domain"]
+    assert hss["addresses"] == [hss["listen"][0]]
+    assert core["addresses"] == [core["listen"][0]]
+
+
+def test_a_worker_gets_its_profile_back() -> None:
+    topology = plan(QUICKSTART)
+    config = configs.worker_config(QUICKSTART, topology, 0, keep_ladders=False)
+    assert Profile.model_validate(config["profile"]) == QUICKSTART
+    assert config["pcscf"] == configs.core_config(QUICKSTART, topology.nodes[CORE])["listen"]
+    assert config["phone_prefix"] == topology.phone_prefixes[0]
+
+
+def test_an_external_target_is_asked_at_its_own_address() -> None:
+    assert configs.pcscf(EXTERNAL) == ("192.0.2.10", 5070)
+    hss = configs.hss_config(EXTERNAL, plan(QUICKSTART).nodes[HSS])
+    assert hss["listen"] == ["192.0.2.20", 3868]
+    assert hss["response_time"] == {"kind": "lognormal", "mean_s": 0.005, "sigma": 1.0}
+    assert hss["population"]["k"] == "000102030405060708090a0b0c0d0e0f"
+    assert hss["population"]["opc"] is None
+
+
+def test_the_target_can_be_exchanged() -> None:
+    null = with_target(QUICKSTART, "null")
+    assert null.target.kind == "null"
+    assert null.target.expires == QUICKSTART.target.expires
+    assert not configs.needs_hss(null)
+    other = with_target(QUICKSTART, "192.0.2.1:5060")
+    assert (other.target.kind, other.target.pcscf) == ("external", "192.0.2.1:5060")
+    assert other.phases == QUICKSTART.phases
+    embedded = with_target(EXTERNAL, "embedded")
+    assert embedded.target.name == ""
+    assert embedded.simulators.hss is not None
+    assert embedded.simulators.hss.listen is None
+    elsewhere = with_target(EXTERNAL, "192.0.2.11:5060")
+    assert elsewhere.target.name == "my core"
+    assert elsewhere.simulators == EXTERNAL.simulators
+
+
+def test_a_target_that_is_none_is_refused_by_name() -> None:
+    with pytest.raises(ProfileError, match=r"--target localhost: target\.pcscf: .*address:port"):
+        with_target(QUICKSTART, "localhost")
+
+
+def test_one_phone_registers_once_and_nothing_is_judged() -> None:
+    single = one_phone(QUICKSTART)
+    (step,) = single.steps()
+    assert (step.kind, step.attempts, single.subscribers.count) == ("fill", 1, 1)
+    assert single.thresholds == ()
+    assert single.phones == QUICKSTART.phones
+    assert configs.population(single).subscriber(0) == configs.population(QUICKSTART).subscriber(0)

@@ -1,0 +1,80 @@
+"""Addresses, links and routes of a run agree with each other."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+
+from imsbench.host.addresses import core_prefix, hss_address, pcscf_address
+from imsbench.run.topology import CORE, HOST, HSS, Topology, embedded, external, worker_name
+
+
+def assert_sound(topology: Topology) -> None:
+    """Link ends share a network of their own; each route's gateway is on a link of the node."""
+    seen = set()
+    for first, second in topology.pairs:
+        networks = {
+            ipaddress.ip_interface(f"{end.address}/{end.prefix}").network for end in (first, second)
+        }
+        assert len(networks) == 1
+        assert not networks & seen
+        seen |= networks
+        assert first.address != second.address
+    for name, node in topology.nodes.items():
+        assert len({link.name for link in node.links}) == len(node.links), name
+        for prefix, via in node.routes:
+            ipaddress.ip_network(prefix)
+            gateway = ipaddress.ip_address(via)
+            assert any(
+                gateway in ipaddress.ip_interface(f"{link.address}/{link.prefix}").network
+                for link in node.links
+            ), (name, prefix, via)
+
+
+@pytest.mark.parametrize("ip_version", [4, 6])
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_the_embedded_core_stands_between_the_hss_and_the_workers(
+    ip_version: int, workers: int
+) -> None:
+    topology = embedded(ip_version, workers, hss=True)
+    assert_sound(topology)
+    assert set(topology.nodes) == {CORE, HSS} | {worker_name(k) for k in range(workers)}
+    core = topology.nodes[CORE]
+    assert core.addresses == [pcscf_address(ip_version)]
+    assert [link.name for link in core.links] == ["hss0", *(f"w{k}" for k in range(workers))]
+    routed = [prefix for prefix, _ in core.routes]
+    assert routed[0].startswith(hss_address(ip_version) + "/")
+    assert routed[1:] == topology.phone_prefixes
+    assert len(set(topology.phone_prefixes)) == workers
+    for k in range(workers):
+        worker = topology.nodes[worker_name(k)]
+        assert [link.name for link in worker.links] == ["ims0"]
+        assert worker.routes == [(core_prefix(ip_version), core.links[1 + k].address)]
+
+
+def test_a_null_target_has_no_hss() -> None:
+    topology = embedded(4, 1, hss=False)
+    assert_sound(topology)
+    assert set(topology.nodes) == {CORE, "worker-0"}
+
+
+@pytest.mark.parametrize("ip_version", [4, 6])
+def test_an_external_target_is_reached_through_the_host(ip_version: int) -> None:
+    topology = external(ip_version, 2)
+    assert_sound(topology)
+    host = topology.nodes[HOST]
+    assert [link.name for link in host.links] == ["imsb0", "imsb1"]
+    assert [prefix for prefix, _ in host.routes] == topology.phone_prefixes
+    everything = {4: "0.0.0.0/0", 6: "::/0"}[ip_version]
+    for k in range(2):
+        worker = topology.nodes[worker_name(k)]
+        assert worker.routes == [(everything, host.links[k].address)]
+    names = [end.name for pair in topology.pairs for end in pair]
+    assert len(set(names)) == len(names)  # all are made in one namespace
+    assert all(len(name) < 16 for name in names)  # IFNAMSIZ
+
+
+def test_more_workers_than_links_are_refused() -> None:
+    with pytest.raises(ValueError, match="64 links"):
+        embedded(4, 64, hss=True)
