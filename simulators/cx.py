@@ -1,0 +1,524 @@
+"""Cx between I-/S-CSCF and HSS (TS 29.228, TS 29.229): commands, enumerations, result codes.
+
+python-diameter 0.9 defines MAR and MAA with the AVPs of RFC 4740 (376, 377); TS 29.229 uses its own 612 and
+608 of vendor 10415. So all Cx commands are defined here and override the library's.
+
+    CX                                       the application, for a Peer
+    UserAuthorizationRequest(user_name=…)    UAR; .answer(…) is its UAA; likewise MAR, SAR, LIR, RTR, PPR
+    experimental(CxResult.USER_UNKNOWN)      the Experimental-Result of an answer
+    succeeded(answer)                        whether an answer says yes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, ClassVar
+
+from diameter.message import MessageHeader
+from diameter.message.avp import Avp
+from diameter.message.avp.generator import AvpGenDef
+
+from .base import (
+    NO_STATE_MAINTAINED,
+    ORIGIN,
+    VENDOR_3GPP,
+    DiameterMessage,
+    ExperimentalResult,
+    ProxyInfo,
+    VendorSpecificApplicationId,
+    application,
+)
+from .codec import FailedAvp, Group
+
+APPLICATION_CX = 16777216
+AKA_SCHEME = "Digest-AKAv1-MD5"
+"""SIP-Authentication-Scheme of IMS-AKA (TS 29.229 §6.3.9)."""
+
+
+class Command(IntEnum):
+    """Command codes (TS 29.229 §6.1)."""
+
+    USER_AUTHORIZATION = 300
+    SERVER_ASSIGNMENT = 301
+    LOCATION_INFO = 302
+    MULTIMEDIA_AUTH = 303
+    REGISTRATION_TERMINATION = 304
+    PUSH_PROFILE = 305
+
+
+class CxResult(IntEnum):
+    """Experimental-Result-Code of vendor 10415 (TS 29.229 §6.2)."""
+
+    FIRST_REGISTRATION = 2001
+    SUBSEQUENT_REGISTRATION = 2002
+    UNREGISTERED_SERVICE = 2003
+    SUCCESS_SERVER_NAME_NOT_STORED = 2004
+    USER_UNKNOWN = 5001
+    IDENTITIES_DONT_MATCH = 5002
+    IDENTITY_NOT_REGISTERED = 5003
+    ROAMING_NOT_ALLOWED = 5004
+    IDENTITY_ALREADY_REGISTERED = 5005
+    AUTH_SCHEME_NOT_SUPPORTED = 5006
+    IN_ASSIGNMENT_TYPE = 5007
+    TOO_MUCH_DATA = 5008
+    NOT_SUPPORTED_USER_DATA = 5009
+    FEATURE_UNSUPPORTED = 5011
+
+
+class ServerAssignmentType(IntEnum):
+    """Server-Assignment-Type (TS 29.229 §6.3.15)."""
+
+    NO_ASSIGNMENT = 0
+    REGISTRATION = 1
+    RE_REGISTRATION = 2
+    UNREGISTERED_USER = 3
+    TIMEOUT_DEREGISTRATION = 4
+    USER_DEREGISTRATION = 5
+    TIMEOUT_DEREGISTRATION_STORE_SERVER_NAME = 6
+    USER_DEREGISTRATION_STORE_SERVER_NAME = 7
+    ADMINISTRATIVE_DEREGISTRATION = 8
+    AUTHENTICATION_FAILURE = 9
+    AUTHENTICATION_TIMEOUT = 10
+    DEREGISTRATION_TOO_MUCH_DATA = 11
+
+
+class UserAuthorizationType(IntEnum):
+    """User-Authorization-Type (TS 29.229 §6.3.24)."""
+
+    REGISTRATION = 0
+    DE_REGISTRATION = 1
+    REGISTRATION_AND_CAPABILITIES = 2
+
+
+class UserDataAlreadyAvailable(IntEnum):
+    """User-Data-Already-Available (TS 29.229 §6.3.26)."""
+
+    USER_DATA_NOT_AVAILABLE = 0
+    USER_DATA_ALREADY_AVAILABLE = 1
+
+
+class ReasonCode(IntEnum):
+    """Reason-Code of a network-initiated de-registration (TS 29.229 §6.3.17)."""
+
+    PERMANENT_TERMINATION = 0
+    NEW_SERVER_ASSIGNED = 1
+    SERVER_CHANGE = 2
+    REMOVE_S_CSCF = 3
+
+
+class OriginatingRequest(IntEnum):
+    """Originating-Request (TS 29.229 §6.3.34)."""
+
+    ORIGINATING = 0
+
+
+def _cx(attr: str, code: int, **options: Any) -> AvpGenDef:
+    """A row for an AVP of vendor 10415."""
+    return AvpGenDef(attr, code, VENDOR_3GPP, **options)
+
+
+@dataclass(slots=True)
+class SipAuthDataItem(Group):
+    """SIP-Auth-Data-Item (612, TS 29.229 §6.3.13): one vector, or what is asked for."""
+
+    sip_item_number: int | None = None
+    sip_authentication_scheme: str | None = None
+    sip_authenticate: bytes | None = None
+    """RAND and AUTN, 32 octets, in an answer."""
+    sip_authorization: bytes | None = None
+    """XRES in an answer; RAND and AUTS, 30 octets, in a request after a resynchronisation."""
+    confidentiality_key: bytes | None = None
+    integrity_key: bytes | None = None
+
+    avp_def = (
+        _cx("sip_item_number", 613),
+        _cx("sip_authentication_scheme", 608),
+        _cx("sip_authenticate", 609),
+        _cx("sip_authorization", 610),
+        _cx("confidentiality_key", 625),
+        _cx("integrity_key", 626),
+    )
+
+
+@dataclass(slots=True)
+class ServerCapabilities(Group):
+    """Server-Capabilities (603, TS 29.229 §6.3.4): for the choice of an S-CSCF."""
+
+    mandatory_capability: list[int] = field(default_factory=list)
+    optional_capability: list[int] = field(default_factory=list)
+    server_name: list[str] = field(default_factory=list)
+
+    repeated = frozenset({"mandatory_capability", "optional_capability", "server_name"})
+    avp_def = (
+        _cx("mandatory_capability", 604),
+        _cx("optional_capability", 605),
+        _cx("server_name", 602),
+    )
+
+
+@dataclass(slots=True)
+class DeregistrationReason(Group):
+    """Deregistration-Reason (615, TS 29.229 §6.3.16)."""
+
+    reason_code: ReasonCode | None = None
+    reason_info: str | None = None
+
+    enums: ClassVar[Mapping[str, type[IntEnum]]] = {"reason_code": ReasonCode}
+    avp_def = (_cx("reason_code", 616, is_required=True), _cx("reason_info", 617))
+
+
+@dataclass(slots=True)
+class ChargingInformation(Group):
+    """Charging-Information (618, TS 29.229 §6.3.19): addresses of the charging functions."""
+
+    primary_event_charging_function_name: str | None = None
+    secondary_event_charging_function_name: str | None = None
+    primary_charging_collection_function_name: str | None = None
+    secondary_charging_collection_function_name: str | None = None
+
+    avp_def = (
+        _cx("primary_event_charging_function_name", 619),
+        _cx("secondary_event_charging_function_name", 620),
+        _cx("primary_charging_collection_function_name", 621),
+        _cx("secondary_charging_collection_function_name", 622),
+    )
+
+
+@dataclass(slots=True)
+class SupportedFeatures(Group):
+    """Supported-Features (628, TS 29.229 §6.3.29)."""
+
+    vendor_id: int | None = None
+    feature_list_id: int | None = None
+    feature_list: int | None = None
+
+    avp_def = (
+        AvpGenDef("vendor_id", 266, is_required=True),
+        _cx("feature_list_id", 629, is_required=True, is_mandatory=False),
+        _cx("feature_list", 630, is_required=True, is_mandatory=False),
+    )
+
+
+@dataclass(slots=True)
+class AssociatedIdentities(Group):
+    """Associated-Identities (632, TS 29.229 §6.3.33): private identities of the subscription."""
+
+    user_name: list[str] = field(default_factory=list)
+
+    repeated = frozenset({"user_name"})
+    avp_def = (AvpGenDef("user_name", 1),)
+
+
+_SUPPORTED_FEATURES = _cx(
+    "supported_features", 628, is_mandatory=False, type_class=SupportedFeatures
+)
+_HEAD = (
+    AvpGenDef("session_id", 263, is_required=True),
+    AvpGenDef(
+        "vendor_specific_application_id",
+        260,
+        is_required=True,
+        type_class=VendorSpecificApplicationId,
+    ),
+)
+_ROUTE = (
+    AvpGenDef("proxy_info", 284, type_class=ProxyInfo),
+    AvpGenDef("route_record", 282),
+)
+_REQUEST_HEAD = (
+    *_HEAD,
+    AvpGenDef("auth_session_state", 277, is_required=True),
+    *ORIGIN,
+    AvpGenDef("destination_host", 293),
+    AvpGenDef("destination_realm", 283, is_required=True),
+    _SUPPORTED_FEATURES,
+)
+_ANSWER_HEAD = (
+    *_HEAD,
+    AvpGenDef("result_code", 268),
+    AvpGenDef("experimental_result", 297, type_class=ExperimentalResult),
+    AvpGenDef("auth_session_state", 277, is_required=True),
+    *ORIGIN,
+    _SUPPORTED_FEATURES,
+)
+_ANSWER_TAIL = (
+    AvpGenDef("error_message", 281, is_mandatory=False),
+    AvpGenDef("failed_avp", 279, type_class=FailedAvp),
+    *_ROUTE,
+)
+_LISTS = frozenset({"supported_features", "proxy_info", "route_record"})
+_USER_NAME = AvpGenDef("user_name", 1)
+_USER_NAME_REQUIRED = AvpGenDef("user_name", 1, is_required=True)
+_PUBLIC_IDENTITY = _cx("public_identity", 601)
+_PUBLIC_IDENTITY_REQUIRED = _cx("public_identity", 601, is_required=True)
+_SERVER_NAME = _cx("server_name", 602)
+_SERVER_NAME_REQUIRED = _cx("server_name", 602, is_required=True)
+_SERVER_CAPABILITIES = _cx("server_capabilities", 603, type_class=ServerCapabilities)
+_USER_DATA = _cx("user_data", 606)
+_CHARGING_INFORMATION = _cx("charging_information", 618, type_class=ChargingInformation)
+_AUTH_DATA_ITEM = _cx("sip_auth_data_item", 612, type_class=SipAuthDataItem)
+_ASSOCIATED_IDENTITIES = _cx(
+    "associated_identities", 632, is_mandatory=False, type_class=AssociatedIdentities
+)
+_CX_ID = VendorSpecificApplicationId(vendor_id=VENDOR_3GPP, auth_application_id=APPLICATION_CX)
+
+
+class CxMessage(DiameterMessage):
+    """What all Cx messages carry (TS 29.229 §6.1): the application and "no state maintained"."""
+
+    application = APPLICATION_CX
+    proxiable = True
+    vendor_specific_application_id: VendorSpecificApplicationId | None
+    auth_session_state: int | None
+    supported_features: list[SupportedFeatures]
+    proxy_info: list[ProxyInfo]
+    route_record: list[bytes]
+
+    def __init__(
+        self, header: MessageHeader | None = None, avps: list[Avp] | None = None, **values: Any
+    ) -> None:
+        super().__init__(header, avps, **values)
+        if not self.header.length_header:  # made here, not read from the network
+            self.vendor_specific_application_id = _CX_ID
+            self.auth_session_state = NO_STATE_MAINTAINED
+
+
+class CxRequest(CxMessage):
+    """A Cx request."""
+
+    is_request = True
+    repeated = _LISTS
+
+
+class CxAnswer(CxMessage):
+    """A Cx answer: Result-Code or Experimental-Result, never both (TS 29.229 §6.2)."""
+
+    repeated = _LISTS | {"failed_avp"}
+
+
+class UserAuthorizationRequest(CxRequest):
+    """UAR (TS 29.229 §6.1.1): may this identity register, and at which S-CSCF."""
+
+    code = Command.USER_AUTHORIZATION
+    user_name: str | None
+    public_identity: str | None
+    visited_network_identifier: bytes | None
+    user_authorization_type: UserAuthorizationType | None
+    uar_flags: int | None
+    enums: ClassVar[Mapping[str, type[IntEnum]]] = {
+        "user_authorization_type": UserAuthorizationType
+    }
+    avp_def = (
+        *_REQUEST_HEAD,
+        _USER_NAME_REQUIRED,
+        _PUBLIC_IDENTITY_REQUIRED,
+        _cx("visited_network_identifier", 600, is_required=True),
+        _cx("user_authorization_type", 623),
+        _cx("uar_flags", 637, is_mandatory=False),
+        *_ROUTE,
+    )
+
+
+class UserAuthorizationAnswer(CxAnswer):
+    """UAA (TS 29.229 §6.1.2)."""
+
+    code = Command.USER_AUTHORIZATION
+    server_name: str | None
+    server_capabilities: ServerCapabilities | None
+    avp_def = (*_ANSWER_HEAD, _SERVER_NAME, _SERVER_CAPABILITIES, *_ANSWER_TAIL)
+
+
+class ServerAssignmentRequest(CxRequest):
+    """SAR (TS 29.229 §6.1.3): the S-CSCF takes, keeps or gives up a subscriber."""
+
+    code = Command.SERVER_ASSIGNMENT
+    user_name: str | None
+    public_identity: list[str]
+    server_name: str | None
+    server_assignment_type: ServerAssignmentType | None
+    user_data_already_available: UserDataAlreadyAvailable | None
+    repeated = _LISTS | {"public_identity"}
+    enums: ClassVar[Mapping[str, type[IntEnum]]] = {
+        "server_assignment_type": ServerAssignmentType,
+        "user_data_already_available": UserDataAlreadyAvailable,
+    }
+    avp_def = (
+        *_REQUEST_HEAD,
+        _USER_NAME,
+        _PUBLIC_IDENTITY,
+        _SERVER_NAME_REQUIRED,
+        _cx("server_assignment_type", 614, is_required=True),
+        _cx("user_data_already_available", 624, is_required=True),
+        *_ROUTE,
+    )
+
+
+class ServerAssignmentAnswer(CxAnswer):
+    """SAA (TS 29.229 §6.1.4)."""
+
+    code = Command.SERVER_ASSIGNMENT
+    user_name: str | None
+    user_data: bytes | None
+    charging_information: ChargingInformation | None
+    associated_identities: AssociatedIdentities | None
+    server_name: str | None
+    avp_def = (
+        *_ANSWER_HEAD,
+        _USER_NAME,
+        _USER_DATA,
+        _CHARGING_INFORMATION,
+        _ASSOCIATED_IDENTITIES,
+        _SERVER_NAME,
+        *_ANSWER_TAIL,
+    )
+
+
+class LocationInfoRequest(CxRequest):
+    """LIR (TS 29.229 §6.1.5): which S-CSCF serves this identity."""
+
+    code = Command.LOCATION_INFO
+    public_identity: str | None
+    originating_request: OriginatingRequest | None
+    user_authorization_type: UserAuthorizationType | None
+    enums: ClassVar[Mapping[str, type[IntEnum]]] = {
+        "originating_request": OriginatingRequest,
+        "user_authorization_type": UserAuthorizationType,
+    }
+    avp_def = (
+        *_REQUEST_HEAD,
+        _cx("originating_request", 633),
+        _PUBLIC_IDENTITY_REQUIRED,
+        _cx("user_authorization_type", 623),
+        *_ROUTE,
+    )
+
+
+class LocationInfoAnswer(CxAnswer):
+    """LIA (TS 29.229 §6.1.6)."""
+
+    code = Command.LOCATION_INFO
+    server_name: str | None
+    server_capabilities: ServerCapabilities | None
+    avp_def = (*_ANSWER_HEAD, _SERVER_NAME, _SERVER_CAPABILITIES, *_ANSWER_TAIL)
+
+
+class MultimediaAuthRequest(CxRequest):
+    """MAR (TS 29.229 §6.1.7): vectors, please."""
+
+    code = Command.MULTIMEDIA_AUTH
+    user_name: str | None
+    public_identity: str | None
+    sip_auth_data_item: SipAuthDataItem | None
+    sip_number_auth_items: int | None
+    server_name: str | None
+    avp_def = (
+        *_REQUEST_HEAD,
+        _USER_NAME_REQUIRED,
+        _PUBLIC_IDENTITY_REQUIRED,
+        _AUTH_DATA_ITEM._replace(is_required=True),
+        _cx("sip_number_auth_items", 607, is_required=True),
+        _SERVER_NAME_REQUIRED,
+        *_ROUTE,
+    )
+
+
+class MultimediaAuthAnswer(CxAnswer):
+    """MAA (TS 29.229 §6.1.8)."""
+
+    code = Command.MULTIMEDIA_AUTH
+    user_name: str | None
+    public_identity: str | None
+    sip_number_auth_items: int | None
+    sip_auth_data_item: list[SipAuthDataItem]
+    repeated = _LISTS | {"failed_avp", "sip_auth_data_item"}
+    avp_def = (
+        *_ANSWER_HEAD,
+        _USER_NAME,
+        _PUBLIC_IDENTITY,
+        _cx("sip_number_auth_items", 607),
+        _AUTH_DATA_ITEM,
+        *_ANSWER_TAIL,
+    )
+
+
+class RegistrationTerminationRequest(CxRequest):
+    """RTR (TS 29.229 §6.1.9): the HSS ends a registration."""
+
+    code = Command.REGISTRATION_TERMINATION
+    user_name: str | None
+    associated_identities: AssociatedIdentities | None
+    public_identity: list[str]
+    deregistration_reason: DeregistrationReason | None
+    rtr_flags: int | None
+    repeated = _LISTS | {"public_identity"}
+    avp_def = (
+        *_REQUEST_HEAD,
+        _USER_NAME_REQUIRED,
+        _ASSOCIATED_IDENTITIES,
+        _PUBLIC_IDENTITY,
+        _cx("deregistration_reason", 615, is_required=True, type_class=DeregistrationReason),
+        _cx("rtr_flags", 659, is_mandatory=False),
+        *_ROUTE,
+    )
+
+
+class RegistrationTerminationAnswer(CxAnswer):
+    """RTA (TS 29.229 §6.1.10)."""
+
+    code = Command.REGISTRATION_TERMINATION
+    associated_identities: AssociatedIdentities | None
+    avp_def = (*_ANSWER_HEAD, _ASSOCIATED_IDENTITIES, *_ANSWER_TAIL)
+
+
+class PushProfileRequest(CxRequest):
+    """PPR (TS 29.229 §6.1.11): the HSS replaces profile data."""
+
+    code = Command.PUSH_PROFILE
+    user_name: str | None
+    user_data: bytes | None
+    charging_information: ChargingInformation | None
+    sip_auth_data_item: SipAuthDataItem | None
+    avp_def = (
+        *_REQUEST_HEAD,
+        _USER_NAME_REQUIRED,
+        _USER_DATA,
+        _CHARGING_INFORMATION,
+        _AUTH_DATA_ITEM,
+        *_ROUTE,
+    )
+
+
+class PushProfileAnswer(CxAnswer):
+    """PPA (TS 29.229 §6.1.12)."""
+
+    code = Command.PUSH_PROFILE
+    avp_def = (*_ANSWER_HEAD, *_ANSWER_TAIL)
+
+
+CX = application(
+    "Cx",
+    APPLICATION_CX,
+    VENDOR_3GPP,
+    (UserAuthorizationRequest, UserAuthorizationAnswer),
+    (ServerAssignmentRequest, ServerAssignmentAnswer),
+    (LocationInfoRequest, LocationInfoAnswer),
+    (MultimediaAuthRequest, MultimediaAuthAnswer),
+    (RegistrationTerminationRequest, RegistrationTerminationAnswer),
+    (PushProfileRequest, PushProfileAnswer),
+)
+"""The Cx application: hand it to a Peer."""
+
+
+def experimental(result: CxResult) -> ExperimentalResult:
+    """The Experimental-Result AVP of an answer (TS 29.229 §6.2)."""
+    return ExperimentalResult(vendor_id=VENDOR_3GPP, experimental_result_code=result)
+
+
+def succeeded(answer: DiameterMessage) -> bool:
+    """Whether an answer says yes: a code 2xxx, of either kind (RFC 6733 §7.1.2)."""
+    code = answer.result_code
+    if code is None and answer.experimental_result is not None:
+        code = answer.experimental_result.experimental_result_code
+    return code is not None and 2000 <= code < 3000
