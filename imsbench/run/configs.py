@@ -15,6 +15,7 @@ PORT_PS = 5063
 PORT_PC_FIRST = 40000
 PORT_PC_COUNT = 128
 """The ring of its protected client ports."""
+_REPAIR_RATE = 50.0
 
 
 def population(profile: Profile) -> Population:
@@ -101,6 +102,11 @@ def pcscf(profile: Profile) -> tuple[str, int]:
         host, port = split_host_port(profile.target.pcscf)
         return host, port or SIP_PORT
     return addresses.pcscf_address(profile.phones.ip_version), SIP_PORT
+
+
+def repair_rate(profile: Profile) -> float:
+    """Initial registrations per second of a repair fill: the rate of the first fill, else 50."""
+    return next((step.rate for step in profile.steps() if step.kind == "fill"), _REPAIR_RATE)
 
 
 def needs_hss(profile: Profile) -> bool:

@@ -48,8 +48,6 @@ class Modules:
 
 DEFAULT_MODULES = Modules()
 
-REPAIR_RATE = 50.0
-"""Initial registrations per second of a repair fill, all workers together."""
 _START_AHEAD_S = 0.2
 """From the order to the first arrival: the order must have reached every worker."""
 _STEP_SLACK_S = 30.0
@@ -177,7 +175,7 @@ class Coordinator:
         step = record.step
         title = _repair_title(step, self._registered) if repair else step.title
         missing = step.registered_before - self._registered
-        expected_s = missing / REPAIR_RATE if repair else step.duration_s
+        expected_s = missing / configs.repair_rate(self._profile) if repair else step.duration_s
         self._watch(StepStarted(step.index, count, title, expected_s))
         record.registered_before = self._registered
         record.started_at = time.monotonic() + _START_AHEAD_S
@@ -224,12 +222,14 @@ class Coordinator:
             for name, message in self._crew.stop(names, _STOP_S):
                 if message["type"] == "result":
                     self._keep_result(name, message)
-                elif message["type"] == "step_done":
+                elif message["type"] == "step_done":  # it was on its way when the run ended
                     self._keep_partial(message)
 
     def _keep_result(self, name: str, message: Message) -> None:
         if name in self._workers:
             self._record.workers[name] = message
+            if message.get("partial"):
+                self._keep_partial(message["partial"])
         else:
             self._record.simulators[name] = message
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from imsbench.host import addresses, links, namespace
 from imsbench.profile import Profile
-from imsbench.run import configs, topology
-from imsbench.run.exits import HOST_LACKS, RunRefused
+from imsbench.run import configs, exits, topology
 from imsbench.run.topology import HOST, Topology
 
 _FORWARDING = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
@@ -23,7 +22,7 @@ def plan(profile: Profile) -> Topology:
             return topology.external(ip_version, workers)
         return topology.embedded(ip_version, workers, hss=configs.needs_hss(profile))
     except ValueError as error:
-        raise RunRefused(f"generator.workers: {error}", HOST_LACKS) from error
+        raise exits.RunRefused(f"generator.workers: {error}", exits.HOST) from error
 
 
 def become_capable(profile: Profile) -> None:
@@ -37,13 +36,13 @@ def become_capable(profile: Profile) -> None:
         if profile.target.kind != "external":
             namespace.reexec_rootless()
         elif refused := namespace.refused_privileges():
-            raise RunRefused(
+            raise exits.RunRefused(
                 "an external target is reached through this host's own network, which needs root "
                 "or these privileges:\n" + "\n".join(refused),
-                HOST_LACKS,
+                exits.HOST,
             )
     except namespace.HostError as error:
-        raise RunRefused(str(error), HOST_LACKS) from error
+        raise exits.RunRefused(str(error), exits.HOST) from error
 
 
 def enter(profile: Profile) -> None:
@@ -53,7 +52,7 @@ def enter(profile: Profile) -> None:
     try:
         namespace.enter_new_network_namespace()
     except namespace.HostError as error:
-        raise RunRefused(str(error), HOST_LACKS) from error
+        raise exits.RunRefused(str(error), exits.HOST) from error
 
 
 def lay(plan: Topology, pids: Mapping[str, int]) -> None:
@@ -76,7 +75,9 @@ def lay(plan: Topology, pids: Mapping[str, int]) -> None:
             for prefix, via in host.routes:
                 links.add_route(prefix, via=via)
     except links.LinkError as error:
-        raise RunRefused(f"the network of the run cannot be made: {error}", HOST_LACKS) from error
+        raise exits.RunRefused(
+            f"the network of the run cannot be made: {error}", exits.HOST
+        ) from error
 
 
 def host_findings(profile: Profile) -> list[str]:
@@ -115,10 +116,10 @@ def _left_over(near: str, far: str) -> bool:
     """
     here = [Path("/sys/class/net", name).exists() for name in (near, far)]
     if here == [True, False]:
-        raise RunRefused(
+        raise exits.RunRefused(
             f"link {near} is there: another run against an external target is in progress on this "
             "host; wait for it, or end it",
-            HOST_LACKS,
+            exits.HOST,
         )
     return all(here)
 

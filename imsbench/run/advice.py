@@ -1,0 +1,120 @@
+"""What to look at when a phone does not register: from stage and cause to advice.
+
+Stages and causes are the few fixed words of ``phone`` and ``engine``; the first rule that fits wins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from imsbench.profile import Profile
+from imsbench.protocol.address import host_port
+from imsbench.run import configs, network
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    stages: tuple[str, ...]
+    """Stages it fits; none: all."""
+    causes: tuple[str, ...]
+    """Causes it fits; none: all."""
+    text: str
+    """The advice; {pcscf}, {route}, {domain}, {algs} are filled in."""
+
+
+_RULES = (
+    _Rule(
+        ("connect",),
+        ("refused",),
+        "nothing listens for SIP over TCP at {pcscf}: check target.pcscf and the core's listener",
+    ),
+    _Rule(
+        ("connect",),
+        (),
+        "no answer from {pcscf}: is the core's way back to the phones set ({route}), does this host "
+        "forward (sysctl net.ipv4.ip_forward), does a firewall drop forwarded packets?",
+    ),
+    _Rule(
+        ("challenge",),
+        ("403", "404"),
+        "the core knows no such subscriber: compare IMSI and home domain ({domain}) with its HSS",
+    ),
+    _Rule(
+        ("challenge",),
+        ("420", "421", "494"),
+        "the core and the phones disagree on sec-agree: phones.ipsec, and what it offers ({algs})",
+    ),
+    _Rule(
+        ("challenge", "answer"),
+        ("500", "503", "504"),
+        "the core failed inside: its Diameter connection to the HSS is the first thing to look at",
+    ),
+    _Rule(
+        ("challenge",),
+        ("timeout",),
+        "the connection stands, but no response came: does the core's log show this REGISTER, and "
+        "does it wait for its HSS?",
+    ),
+    _Rule(
+        (),
+        ("mac failure",),
+        "the network's AUTN is not made with this phone's keys: compare subscribers.k, op or opc "
+        "(an OP is not an OPc) and the AMF with the HSS",
+    ),
+    _Rule(
+        (),
+        ("sync failure",),
+        "the HSS did not take the AUTS: does the core pass it on (SIP-Authorization in the MAR)?",
+    ),
+    _Rule(
+        ("resynchronisation",),
+        (),
+        "the challenge was out of sequence, and the AUTS that says so was not answered by a new "
+        "challenge: does the core pass it to the HSS (SIP-Authorization in the MAR)?",
+    ),
+    _Rule(
+        (),
+        ("bad challenge",),
+        "the 401 carries no AKA challenge the phone can use: the core must ask for AKAv1-MD5",
+    ),
+    _Rule(
+        (),
+        ("no Security-Server", "bad Security-Server"),
+        "the P-CSCF did not agree to IPsec: is ims-3gpp with {algs} on at the core? "
+        "(phones.ipsec: off registers without)",
+    ),
+    _Rule(
+        ("sa",),
+        (),
+        "this host refused the security associations: imsbench check names what it lacks",
+    ),
+    _Rule(
+        ("answer",),
+        ("401", "403"),
+        "the AKA response was refused: do core and HSS take RES as binary (RFC 3310), and is XRES "
+        "as long as the phones' RES (8 bytes)?",
+    ),
+    _Rule(
+        ("answer", "refresh", "deregistration", "subscription"),
+        ("timeout", "refused", "reset", "unreachable"),
+        "the clear part works, the protected one does not: are the core's security associations up, "
+        "and may ESP (IP protocol 50) pass between this host and {pcscf}?",
+    ),
+    _Rule((), (), "the ladder shows the last message; the core's log shows what came of it"),
+)
+
+
+def advice(profile: Profile, stage: str, cause: str) -> str:
+    """One sentence on what to look at after a failure at this stage with this cause."""
+    rule = next(
+        rule
+        for rule in _RULES
+        if (not rule.stages or stage in rule.stages) and (not rule.causes or cause in rule.causes)
+    )
+    external = profile.target.kind == "external"
+    return rule.text.format(
+        pcscf=host_port(*configs.pcscf(profile)),
+        route=network.route_advice(profile) if external else "none is needed here",
+        domain=configs.population(profile).home_domain,
+        algs=", ".join(profile.phones.algs),
+    )
