@@ -1,0 +1,82 @@
+"""One phone, one registration: what came of it, with every message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from imsbench.profile import Profile
+from imsbench.run import network
+from imsbench.run.advice import advice
+from imsbench.run.coordinator import Coordinator
+from imsbench.run.derive import one_phone
+from imsbench.run.events import Watcher
+from imsbench.run.exits import RunRefused
+from imsbench.run.record import Json, RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A procedure of the one phone that failed."""
+
+    procedure: str
+    """"registration" or "subscription"."""
+    stage: str
+    """Where it failed."""
+    cause: str
+    """Why, in a few fixed words."""
+    detail: str
+    """What the far end said of it."""
+    advice: str
+    """What to look at."""
+
+    def describe(self) -> str:
+        """The failure in one line."""
+        detail = f" ({self.detail})" if self.detail and self.detail != self.cause else ""
+        return f"{self.procedure} failed at stage “{self.stage}”: {self.cause}{detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """What one phone met."""
+
+    ladders: list[list[Json]]
+    """Each attempt's messages: {at, direction, text, protected}; seconds from the attempt's start."""
+    failures: list[Failure]
+    """What failed; empty: it registered, and subscribed if the profile wants it."""
+
+
+def try_one_phone(profile: Profile, watch: Watcher) -> Single:
+    """Register one phone of the profile against its target; RunRefused if that cannot be tried."""
+    single = one_phone(profile)
+    network.enter(single)
+    record = Coordinator(single, watch, keep_ladders=True).run()
+    if record.status != "complete":
+        text = record.reason + (f"\n{record.output}" if record.output else "")
+        raise RunRefused(text, record.exit_code)
+    return Single(record.ladders, _failures(single, record))
+
+
+def ladder_lines(ladder: list[Json]) -> list[str]:
+    """A ladder as text: time from the first line, direction, protection, the message's first line."""
+    if not ladder:
+        return []
+    start = float(ladder[0]["at"])
+    return [
+        f"{(float(line['at']) - start) * 1e3:9.1f} ms  {line['direction']} "
+        f"{'[ESP] ' if line['protected'] else '      '}{line['text']}"
+        for line in ladder
+    ]
+
+
+def _failures(profile: Profile, record: RunRecord) -> list[Failure]:
+    return [
+        Failure(
+            procedure=failure["procedure"],
+            stage=failure["stage"],
+            cause=failure["cause"],
+            detail=failure.get("detail", ""),
+            advice=advice(profile, failure["stage"], failure["cause"]),
+        )
+        for step in record.steps
+        for failure in step.failures
+    ]
