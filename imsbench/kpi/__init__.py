@@ -1,0 +1,1 @@
+"""From outcomes to numbers: counts, distributions, definitions, thresholds, the generator's verdict."""

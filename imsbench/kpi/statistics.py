@@ -1,0 +1,76 @@
+"""How sure a number is: intervals of rates and of quantiles, without an assumed distribution."""
+
+from __future__ import annotations
+
+import math
+
+from imsbench.histogram import Histogram
+
+Z_95 = 1.959963984540054
+"""Two-sided 95 % point of the normal distribution."""
+
+_EXACT_LIMIT = 20_000
+"""Samples up to which the binomial distribution is summed; beyond it the normal one is as good."""
+
+
+def wilson(successes: int, total: int) -> tuple[float, float] | None:
+    """95 % score interval of a rate (Wilson 1927), 0..1; None without samples.
+
+    It keeps its width at 0 and 100 %, where the usual interval would claim certainty.
+    """
+    if not total:
+        return None
+    rate = successes / total
+    square = Z_95 * Z_95 / total
+    centre = (rate + square / 2) / (1 + square)
+    half = Z_95 / (1 + square) * math.sqrt(rate * (1 - rate) / total + square / (4 * total))
+    low = 0.0 if successes == 0 else max(0.0, centre - half)
+    high = 1.0 if successes == total else min(1.0, centre + half)
+    return low, high
+
+
+def enough(q: float, count: int) -> bool:
+    """Whether a quantile may be stated: at least one sample beyond it is expected (p99: 100)."""
+    return count * (1 - q) >= 1 - 1e-9 and count > 0
+
+
+def quantile_ranks(q: float, count: int) -> tuple[int | None, int | None]:
+    """Ranks (from 1) of the two samples that hold the quantile between them with 95 %.
+
+    The number of samples below the quantile is binomial (count, q), whatever the distribution;
+    2.5 % are left out on each side. None where no sample is far enough out: with 100 samples
+    nothing bounds a p99 from above.
+    """
+    if not count:
+        return None, None
+    if count <= _EXACT_LIMIT:
+        low, high = _binomial_ranks(q, count)
+    else:
+        deviation = Z_95 * math.sqrt(count * q * (1 - q))
+        low = math.floor(count * q - deviation)
+        high = math.ceil(count * q + deviation) + 1
+    return (low if low >= 1 else None), (high if high <= count else None)
+
+
+def _binomial_ranks(q: float, count: int) -> tuple[int, int]:
+    """Largest l with P(B < l) <= 2.5 %, smallest u with P(B >= u) <= 2.5 %."""
+    log_q, log_p = math.log(q), math.log1p(-q)
+    log_count = math.lgamma(count + 1)
+    low, cumulated = 0, 0.0
+    for k in range(count + 1):
+        log_ways = log_count - math.lgamma(k + 1) - math.lgamma(count - k + 1)
+        cumulated += math.exp(log_ways + k * log_q + (count - k) * log_p)
+        if cumulated <= 0.025:
+            low = k + 1
+        if cumulated >= 0.975:
+            return low, k + 1
+    return low, count + 1
+
+
+def quantile_interval(histogram: Histogram, q: float) -> tuple[float | None, float | None]:
+    """95 % interval of a quantile in seconds, from order statistics; None on an unbounded side."""
+    low, high = quantile_ranks(q, histogram.count)
+    return (
+        None if low is None else histogram.quantile(low / histogram.count),
+        None if high is None else histogram.quantile(high / histogram.count),
+    )

@@ -1,0 +1,105 @@
+"""Whether the generator can vouch for a step: judged from plain numbers, each reason one sentence.
+
+First limits: the p99 from due and from the start differ by at most max(1 ms, 5 %) (else the
+generator was the queue); every worker stays below its share of a core; nothing was dropped;
+every planned arrival was made; the HSS simulator answered as fast as it was told to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from imsbench.kpi.kpis import PROCEDURES, StepKpis
+
+MARGIN_S = 0.001
+"""Difference that is always allowed, seconds."""
+MARGIN_SHARE = 0.05
+"""Difference that is allowed as a share of the smaller time."""
+
+_NAMES = {
+    "registration": "registrations",
+    "reregistration": "re-registrations",
+    "deregistration": "de-registrations",
+    "subscription": "subscriptions",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """valid unless there is a reason against."""
+
+    reasons: tuple[str, ...] = ()
+    """Why the numbers may not be published, one sentence each."""
+
+    @property
+    def valid(self) -> bool:
+        """Whether the generator vouches for the numbers."""
+        return not self.reasons
+
+
+def judge_step(
+    kpis: StepKpis,
+    *,
+    planned: int,
+    cpu_shares: Sequence[float],
+    cpu_limit: float,
+    drops: Mapping[str, int],
+    complete: bool = True,
+) -> Verdict:
+    """The verdict on one step.
+
+    planned: initial registrations of the plan; cpu_shares: each worker's CPU time per wall time;
+    cpu_limit: share of a core a worker may use; drops: what was lost inside the generator, by
+    name; complete: whether the step ran to its end.
+    """
+    reasons: list[str] = []
+    if not complete:
+        reasons.append("The step did not run to its end.")
+    # A phone whose de-registration failed has nothing to register again: that is the target's doing.
+    made = kpis.procedures["registration"].attempted + kpis.procedures["deregistration"].failed
+    if complete and made < planned:
+        reasons.append(f"Only {made:,} of {planned:,} planned arrivals were made.")
+    reasons += _late(kpis)
+    reasons += [
+        f"Worker {worker} used {share:.0%} of a core; the limit is {cpu_limit:.0%}."
+        for worker, share in enumerate(cpu_shares)
+        if share >= cpu_limit
+    ]
+    lost = ", ".join(f"{count:,} {name}" for name, count in sorted(drops.items()) if count)
+    if lost:
+        reasons.append(f"The generator dropped packets or messages: {lost}.")
+    return Verdict(tuple(reasons))
+
+
+def judge_response_time(name: str, configured_s: float, achieved_s: float | None) -> Verdict:
+    """The verdict on a simulator: its mean response time against the configured mean, seconds."""
+    if achieved_s is None or achieved_s - configured_s <= _margin(configured_s):
+        return Verdict()
+    return Verdict(
+        (
+            f"The {name} simulator answered in {achieved_s * 1e3:.3g} ms on average; "
+            f"{configured_s * 1e3:.3g} ms were configured.",
+        )
+    )
+
+
+def _late(kpis: StepKpis) -> list[str]:
+    reasons = []
+    for procedure in PROCEDURES:
+        part = kpis.procedures[procedure]
+        from_due = part.histogram("time_from_due")
+        if not from_due.count:
+            continue
+        due_s = from_due.quantile(0.99)
+        start_s = part.histogram("time_from_start").quantile(0.99)
+        if due_s - start_s > _margin(start_s):
+            reasons.append(
+                f"The p99 of {_NAMES[procedure]} is {due_s * 1e3:.3g} ms from due and "
+                f"{start_s * 1e3:.3g} ms from their start: the generator was the queue."
+            )
+    return reasons
+
+
+def _margin(duration_s: float) -> float:
+    return max(MARGIN_S, MARGIN_SHARE * duration_s)

@@ -1,0 +1,76 @@
+"""The generator's verdict: each limit on its two sides."""
+
+from __future__ import annotations
+
+import pytest
+
+from imsbench.kpi.kpis import StepKpis
+from imsbench.kpi.verdict import Verdict, judge_response_time, judge_step
+from tests.kpi.outcomes import failure, success
+
+
+def judge(
+    kpis: StepKpis, planned: int = 200, cpu: float = 0.5, drops: int = 0, complete: bool = True
+) -> Verdict:
+    return judge_step(
+        kpis, planned=planned, cpu_shares=[0.1, cpu], cpu_limit=0.85, drops={"unknown_spi": drops},
+        complete=complete,
+    )  # fmt: skip
+
+
+def late(late_s: float, time_s: float = 0.010, handshake_s: float = 0.0) -> StepKpis:
+    kpis = StepKpis()
+    for _ in range(200):
+        kpis.record(success(time_s=time_s, late_s=late_s, handshake_s=handshake_s))
+    return kpis
+
+
+def test_a_generator_in_time_is_valid() -> None:
+    assert judge(late(0.0005)) == Verdict()
+    assert judge(late(0.0005)).valid
+
+
+@pytest.mark.parametrize(
+    ("late_s", "time_s", "valid"),
+    [(0.0009, 0.010, True), (0.0012, 0.010, False),  # 1 ms counts below 20 ms
+     (0.040, 1.0, True), (0.060, 1.0, False)],  # 5 % above it
+)  # fmt: skip
+def test_lateness_limits(late_s: float, time_s: float, valid: bool) -> None:
+    verdict = judge(late(late_s, time_s))
+    assert verdict.valid is valid
+    assert all("the generator was the queue" in reason for reason in verdict.reasons)
+
+
+def test_the_handshake_is_the_targets_not_the_generators() -> None:
+    assert judge(late(0.0, 0.010, handshake_s=0.5)).valid
+
+
+def test_cpu_limit_names_the_worker() -> None:
+    assert judge(late(0.0), cpu=0.849).valid
+    verdict = judge(late(0.0), cpu=0.85)
+    assert verdict.reasons == ("Worker 1 used 85% of a core; the limit is 85%.",)
+
+
+def test_drops_and_missing_arrivals_and_unfinished_steps() -> None:
+    assert judge(late(0.0), drops=3).reasons == (
+        "The generator dropped packets or messages: 3 unknown_spi.",
+    )
+    assert judge(late(0.0), planned=201).reasons == ("Only 200 of 201 planned arrivals were made.",)
+    assert judge(late(0.0), planned=201, complete=False).reasons == (
+        "The step did not run to its end.",
+    )
+
+
+def test_a_failed_deregistration_is_an_arrival_that_was_made() -> None:
+    kpis = late(0.0)
+    kpis.record(failure("503", "deregistration", "deregistration", status=503))
+    assert judge(kpis, planned=201).valid
+
+
+def test_simulator_response_times() -> None:
+    assert judge_response_time("HSS", 0.0, 0.0009).valid
+    assert judge_response_time("HSS", 0.100, 0.104).valid
+    assert judge_response_time("HSS", 0.0, None).valid
+    assert judge_response_time("HSS", 0.0017, 0.004).reasons == (
+        "The HSS simulator answered in 4 ms on average; 1.7 ms were configured.",
+    )
