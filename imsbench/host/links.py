@@ -68,7 +68,13 @@ def set_up(name: str, *, mtu: int = 0, queue_length: int = 0) -> None:
 
 
 def configure_link(name: str, address: str, prefix: int, *, mtu: int = 0) -> None:
-    """Give a link its address (prefix length in bits) and set it up; loopback takes it too."""
+    """Give a link its address (prefix length in bits) and set it up; loopback takes it too.
+
+    IPv6 without duplicate address detection: neighbours of phones are asked from the link-local
+    address, which would else be tentative for the first second or two.
+    """
+    if ":" in address:
+        set_sysctl(f"net/ipv6/conf/{name}/accept_dad", 0)
     with _netlink(f"address {address}/{prefix} on {name}") as netlink:
         index = _index(netlink, name)
         flags = {"flags": _IFA_F_NODAD} if ":" in address else {}

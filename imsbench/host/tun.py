@@ -7,6 +7,19 @@ import fcntl
 import io
 import os
 import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+from imsbench.host import links
+
+MTU = 1400
+"""MTU of the device, bytes: header, IV, padding and ICV of ESP fit into 1500 beside it."""
+QUEUE_LENGTH = 10_000
+"""Packets that may wait in the device's queue."""
+ROUTE_METRIC = 9999
+"""Metric of the default route over the device: the last choice of unbound sockets."""
+ROUTE_TABLE = 50
+"""Routing table, and priority of the rules, of protected ports."""
 
 _TUNSETIFF = 0x400454CA
 _IFF_TUN = 0x0001
@@ -43,6 +56,41 @@ def open_tun(name: str) -> io.FileIO:
         file.close()
         raise _refused(error) from error
     return file
+
+
+def configure_tun(
+    name: str, ip_version: int, protected_ports: Sequence[tuple[int, int]] = ()
+) -> None:
+    """Set the device up as the way of protected sockets; LinkError if the kernel refuses.
+
+    A default route of the worst metric, no reverse-path filter (what comes out of the device has
+    its way back elsewhere), no address and no chatter of its own; a rule per protected port range.
+    """
+    ipv6 = Path(f"/proc/sys/net/ipv6/conf/{name}")
+    if ip_version == 6:
+        links.set_sysctl(f"net/ipv6/conf/{name}/addr_gen_mode", 1)  # no link-local address
+        links.set_sysctl(f"net/ipv6/conf/{name}/accept_ra", 0)
+    elif ipv6.exists():
+        links.set_sysctl(f"net/ipv6/conf/{name}/disable_ipv6", 1)
+    if ip_version == 4:
+        links.set_sysctl("net/ipv4/conf/all/rp_filter", 0)  # the larger of both values counts
+        links.set_sysctl(f"net/ipv4/conf/{name}/rp_filter", 0)
+    links.set_up(name, mtu=MTU, queue_length=QUEUE_LENGTH)
+    everything = "::/0" if ip_version == 6 else "0.0.0.0/0"
+    links.add_route(everything, dev=name, metric=ROUTE_METRIC)
+    if protected_ports:
+        links.add_route(everything, dev=name, table=ROUTE_TABLE)
+    for first, last in protected_ports:
+        links.add_source_port_rule(ip_version, first, last, ROUTE_TABLE, ROUTE_TABLE)
+
+
+def queue_drops(name: str) -> int:
+    """Packets the kernel dropped because the device's queue was full."""
+    for line in Path("/proc/thread-self/net/dev").read_text().splitlines():
+        device, _, numbers = line.partition(":")
+        if device.strip() == name:
+            return int(numbers.split()[11])  # the transmit half's "drop"
+    return 0
 
 
 def _refused(error: OSError) -> TunError:
