@@ -19,7 +19,14 @@ from diameter.message.avp import Avp
 from diameter.message.avp.generator import AvpGenDef
 from diameter.message.commands import register
 
-from .codec import HEADER_LENGTH, FailedAvp, Group, read_avps, serialize_header, write_avps
+from simulators.codec import (
+    HEADER_LENGTH,
+    FailedAvp,
+    Group,
+    read_avps,
+    serialize_header,
+    write_avps,
+)
 
 VENDOR_3GPP = 10415
 VENDOR_ETSI = 13019

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from diameter.message import MessageHeader
 
-from .base import (
+from simulators.base import (
     BASE,
     FLAG_ERROR,
     FLAG_PROXIABLE,
@@ -27,7 +27,7 @@ from .base import (
     VendorSpecificApplicationId,
     decode,
 )
-from .codec import (
+from simulators.codec import (
     BadMessage,
     EncodeError,
     FailedAvp,
@@ -39,7 +39,7 @@ from .codec import (
 )
 
 if TYPE_CHECKING:
-    from .peer import Peer
+    from simulators.peer import Peer
 
 MAX_UNSENT = 16 << 20
 """Octets a peer may leave unread before its connection is closed."""

@@ -20,7 +20,7 @@ from diameter.message import MessageHeader
 from diameter.message.avp import Avp
 from diameter.message.avp.generator import AvpGenDef
 
-from .base import (
+from simulators.base import (
     NO_STATE_MAINTAINED,
     ORIGIN,
     VENDOR_3GPP,
@@ -30,7 +30,7 @@ from .base import (
     VendorSpecificApplicationId,
     application,
 )
-from .codec import FailedAvp, Group
+from simulators.codec import FailedAvp, Group
 
 APPLICATION_CX = 16777216
 AKA_SCHEME = "Digest-AKAv1-MD5"

@@ -39,8 +39,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from .base import Application, DiameterMessage, DisconnectCause
-from .connection import AnswerTimeout, BadAnswer, Connection, NoConnection, PeerError
+from simulators.base import Application, DiameterMessage, DisconnectCause
+from simulators.connection import AnswerTimeout, BadAnswer, Connection, NoConnection, PeerError
 
 __all__ = ["AnswerTimeout", "BadAnswer", "Connection", "NoConnection", "Peer", "PeerError"]
 
