@@ -229,6 +229,16 @@ class StepKpis:
             self.procedures[procedure].merge(part)
         self.lateness.merge(other.lateness)
 
+    def totals(self) -> dict[str, int]:
+        """Attempts of all procedures together: attempted, succeeded, failed."""
+        attempted = sum(part.attempted for part in self.procedures.values())
+        succeeded = sum(part.succeeded for part in self.procedures.values())
+        return {
+            "attempted": attempted,
+            "succeeded": succeeded,
+            "failed": attempted - succeeded,
+        }
+
     def histogram(self, key: str) -> Histogram:
         """The distribution of a time KPI; KeyError if there is no such KPI."""
         definition = DEFINITIONS[key]

@@ -17,6 +17,11 @@ MARGIN_S = 0.001
 MARGIN_SHARE = 0.05
 """Difference that is allowed as a share of the smaller time."""
 
+DROP_COUNTERS = (
+    "esp tun_queue_dropped", "esp raw_queue_dropped", "esp tun_write_failed", "esp raw_send_failed",
+)  # fmt: skip
+"""Counters of a worker that mean something was lost on its own side, not refused from the target."""
+
 _NAMES = {
     "registration": "registrations",
     "reregistration": "re-registrations",
@@ -66,9 +71,9 @@ def judge_step(
         for worker, share in enumerate(cpu_shares)
         if share >= cpu_limit
     ]
-    lost = ", ".join(f"{count:,} {name}" for name, count in sorted(drops.items()) if count)
+    lost = ", ".join(f"{name}: {count:,}" for name, count in sorted(drops.items()) if count)
     if lost:
-        reasons.append(f"The generator dropped packets or messages: {lost}.")
+        reasons.append(f"The generator lost something ({lost}).")
     return Verdict(tuple(reasons))
 
 

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imsbench.kpi.definitions import DEFINITIONS
-from imsbench.kpi.failures import FirstFailures
 from imsbench.kpi.kpis import PROCEDURES, Ratio, StepKpis
-from imsbench.outcome import LadderLine, Outcome
+from imsbench.outcome import Outcome
 from tests.kpi.outcomes import failure, success
 
 
@@ -182,21 +181,6 @@ def test_broken_json_is_a_value_error(spoil: object) -> None:
         StepKpis.from_json(data)
 
 
-def test_the_first_failure_of_each_kind_is_kept_with_its_ladder() -> None:
-    first, second, other = failure("403"), failure("403"), failure("timeout", "answer")
-    first.detail = "403 Forbidden"
-    first.ladder = [LadderLine(100.25, "->", "REGISTER sip:x"), LadderLine(nan, "--", "?", True)]
-    second.phone = 99
-    failures = FirstFailures()
-    for outcome in (success(), first, second, other):
-        failures.record(outcome)
-    kept = json.loads(json.dumps(failures.to_json(), allow_nan=False))
-    assert [(f["procedure"], f["stage"], f["cause"], f["phone"]) for f in kept] == [
-        ("registration", "answer", "timeout", 2),
-        ("registration", "challenge", "403", 2),
-    ]
-    assert kept[1]["detail"] == "403 Forbidden"
-    assert kept[1]["ladder"] == [
-        {"at_s": 0.25, "direction": "->", "text": "REGISTER sip:x", "protected": False},
-        {"at_s": None, "direction": "--", "text": "?", "protected": True},
-    ]
+def test_totals_of_all_procedures() -> None:
+    kpis = kpis_of(success(), success("deregistration"), failure("403"))
+    assert kpis.totals() == {"attempted": 3, "succeeded": 2, "failed": 1}
