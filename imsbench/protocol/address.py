@@ -69,13 +69,13 @@ def parse_uri(text: str) -> SipUri:
     scheme = scheme.lower()
     if not colon or scheme not in ("sip", "sips", "tel"):
         raise ValueError(f"not a SIP or tel URI: {text[:80]!r}")
-    rest = rest.partition("?")[0]
     if scheme == "tel":
         number, _, tail = rest.partition(";")
         return SipUri(scheme, number, "", 0, parse_parameters(tail))
     before, at, after = rest.rpartition("@")
     user = before.partition(":")[0] if at else ""
-    host_part, _, tail = after.partition(";")
+    # Only behind the @ does "?" open the headers: a user part may hold one (RFC 3261 §25.1).
+    host_part, _, tail = after.partition("?")[0].partition(";")
     host, port = split_host_port(host_part)
     if not host:
         raise ValueError(f"URI without a host: {text[:80]!r}")
@@ -113,7 +113,9 @@ def split_host_port(text: str) -> tuple[str, int]:
         host, bracket, tail = text[1:].partition("]")
         if not bracket:
             raise ValueError(f"unclosed [: {text[:80]!r}")
-        port_text = tail[1:] if tail.startswith(":") else ""
+        if tail and not tail.startswith(":"):
+            raise ValueError(f"bad port: {text[:80]!r}")
+        port_text = tail[1:]
     else:
         host, _, port_text = text.partition(":")
     if not port_text:

@@ -8,6 +8,7 @@ u/p = phone (UE) / P-CSCF, c/s = protected client / server port. The SPI is name
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -19,6 +20,8 @@ EALGS = ("null", "aes-cbc")
 
 MAX_SPI = 2**32 - 1
 MIN_SPI = 256  # RFC 4303 §2.1: 1..255 are reserved, 0 is for local use
+
+_Q_VALUE = re.compile(r"0(\.\d*)?|1(\.0*)?", re.ASCII)  # RFC 3261 §25.1, any number of decimals
 
 
 class SecurityAgreementError(ValueError):
@@ -49,8 +52,8 @@ class Mechanism:
 
 def split_list(value: str) -> list[str]:
     """The entries of a comma-separated header value, quotes and brackets respected (RFC 3261 §7.3.1)."""
-    if "," not in value:
-        return [value.strip()]
+    if '"' not in value:
+        return _split_unquoted(value)
     entries: list[str] = []
     start, quoted, depth, i = 0, False, 0, 0
     while i < len(value):
@@ -71,6 +74,17 @@ def split_list(value: str) -> list[str]:
             start = i + 1
         i += 1
     entries.append(value[start:].strip())
+    return [entry for entry in entries if entry]
+
+
+def _split_unquoted(value: str) -> list[str]:
+    entries, entry = [], ""
+    for part in value.split(","):
+        entry = f"{entry},{part}" if entry else part
+        if entry.count("<") <= entry.count(">"):
+            entries.append(entry.strip())
+            entry = ""
+    entries.append(entry.strip())
     return [entry for entry in entries if entry]
 
 
@@ -108,10 +122,8 @@ def _parse_entry(entry: str) -> Mechanism | None:
     if not parameters.get("alg"):
         raise SecurityAgreementError(f"ipsec-3gpp without alg: {entry!r}")
     q_text = parameters.get("q", "")
-    try:
-        q = float(q_text) if q_text else -1.0
-    except ValueError:
-        raise SecurityAgreementError(f"q is not a number: {entry!r}") from None
+    if q_text and not _Q_VALUE.fullmatch(q_text):
+        raise SecurityAgreementError(f"q is not a number from 0 to 1: {entry!r}")
     return Mechanism(
         alg=parameters["alg"],
         ealg=parameters.get("ealg") or "null",
@@ -119,7 +131,7 @@ def _parse_entry(entry: str) -> Mechanism | None:
         spi_s=_number(parameters, "spi-s", MAX_SPI, entry),
         port_c=_number(parameters, "port-c", 65535, entry),
         port_s=_number(parameters, "port-s", 65535, entry),
-        q=q,
+        q=float(q_text) if q_text else -1.0,
         text=entry,
     )
 

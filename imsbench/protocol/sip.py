@@ -13,6 +13,7 @@ Rules of this module:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,7 +49,8 @@ _FROM_WIRE = {name: name.lower() for name in _WIRE_NAMES} | {
     spelled: long for short, long in _COMPACT.items() for spelled in (short, short.upper())
 }
 
-_TOKEN_EXTRA = frozenset("-.!%*_+`'~")
+_MANDATORY = ("via", "from", "to", "call-id", "cseq")
+_TOKEN = re.compile(r"[A-Za-z0-9\-.!%*_+`'~]+")  # RFC 3261 §25.1
 
 
 @dataclass(slots=True)
@@ -243,21 +245,25 @@ def tag_of(value: str) -> str:
 class SipReader:
     """Messages out of a TCP stream (RFC 3261 §18.3, keep-alives RFC 5626 §3.5.1)."""
 
-    __slots__ = ("_buffer", "broken", "pings", "pongs")
+    __slots__ = ("_buffer", "_wanted", "broken", "pings", "pongs", "pongs_due")
 
     def __init__(self) -> None:
         self._buffer = b""
+        self._wanted = 0  # bytes that the message at the front has; 0 while its end is unknown
         self.broken = False
         """Whether framing is lost: close the connection."""
         self.pings = 0
         """Double CRLFs read between messages: each wants a CRLF back."""
         self.pongs = 0
-        """Single CRLFs read between messages."""
+        """Single CRLFs read while a pong was due."""
+        self.pongs_due = 0
+        """Pings without a pong: whoever sends a double CRLF adds one. Only this tells a pong from
+        the first half of a ping; two pongs would else be read as one ping."""
 
     @property
     def pending(self) -> int:
         """Bytes of a message that is not whole yet."""
-        return len(self._buffer)
+        return len(self._buffer.lstrip(b"\r\n"))
 
     def feed(self, data: bytes) -> list[Request | Response | Malformed]:
         """The messages that these bytes complete, in order; the rest is kept."""
@@ -265,150 +271,144 @@ class SipReader:
         if self.broken:
             return found
         buffer = self._buffer + data if self._buffer else data
-        while buffer:
+        while buffer and len(buffer) >= self._wanted:
             if buffer[0] in b"\r\n":
-                rest = self._skip_keepalives(buffer)
+                rest = self._skip_line_ends(buffer)
                 if rest is None:
                     break
                 buffer = rest
                 continue
             end = buffer.find(b"\r\n\r\n", 0, MAX_HEADER_BYTES + 4)
             if end < 0:
-                if len(buffer) > MAX_HEADER_BYTES:
+                if len(buffer) >= MAX_HEADER_BYTES + 4:
                     found.append(self._break("headers over 64 KiB", buffer))
                     return found
                 break
             message = _parse_head(buffer[:end])
-            size = self._body_size(message, buffer)
+            size = self._body_size(message, buffer[:end])
             if isinstance(size, Malformed):
                 found.append(size)
                 return found
-            if len(buffer) < end + 4 + size:
+            after = end + 4 + size
+            if len(buffer) < after:
+                self._wanted = after
                 break
             if not isinstance(message, Malformed):
-                message.body = buffer[end + 4 : end + 4 + size]
+                message.body = buffer[end + 4 : after]
             found.append(message)
-            buffer = buffer[end + 4 + size :]
+            buffer = buffer[after:]
+            self._wanted = 0
         self._buffer = buffer
         return found
 
-    def _skip_keepalives(self, buffer: bytes) -> bytes | None:
-        """The buffer behind its leading line ends, or None if they are only a part of one."""
+    def _skip_line_ends(self, buffer: bytes) -> bytes | None:
+        """The buffer behind its leading line ends, or None if more may follow that decides.
+
+        Outside of keep-alives they mean nothing (RFC 3261 §7.5).
+        """
+        if self.pongs_due and buffer.startswith(b"\r\n"):
+            self.pongs_due -= 1
+            self.pongs += 1
+            return buffer[2:]
         if buffer.startswith(b"\r\n\r\n"):
             self.pings += 1
             return buffer[4:]
-        if buffer in (b"\r", b"\r\n\r"):
+        if buffer in (b"\r", b"\r\n", b"\r\n\r"):
             return None
-        if buffer.startswith(b"\r\n"):
-            if len(buffer) == 2:
-                # A lone CRLF at the end of a segment: a pong now, or half a ping that a second
-                # CRLF completes. It is kept, so that a split ping is still a ping.
-                return None
-            self.pongs += 1
-            return buffer[2:]
-        return buffer.lstrip(b"\r\n")
+        return buffer[2:] if buffer.startswith(b"\r\n") else buffer[1:]
 
-    def _body_size(self, message: Request | Response | Malformed, buffer: bytes) -> int | Malformed:
+    def _body_size(self, message: Request | Response | Malformed, head: bytes) -> int | Malformed:
         if isinstance(message, Malformed):
             # Its length may still be readable; then only this message is lost.
-            length = _salvage_length(buffer)
-            return length if length is not None else self._break(message.reason, buffer)
+            length = _salvage_length(head)
+            return length if length is not None else self._break(message.reason, head)
         size = _content_length(message)
         if size is None:
-            return self._break("no Content-Length on a stream", buffer)
+            return self._break("no Content-Length on a stream", head)
         if isinstance(size, Malformed):
-            return self._break(size.reason, buffer)
+            return self._break(size.reason, head)
         return size
 
-    def _break(self, reason: str, buffer: bytes) -> Malformed:
+    def _break(self, reason: str, data: bytes) -> Malformed:
         self.broken = True
         self._buffer = b""
-        return Malformed(reason, buffer[:200])
+        return Malformed(reason, data[:200])
 
 
 def _parse_head(head: bytes) -> Request | Response | Malformed:
     """Start line and headers, without the blank line."""
     if b"\0" in head:
         return Malformed("NUL in headers", head[:200])
-    text = head.decode("utf-8", "replace")
-    if "\r\n " in text or "\r\n\t" in text:
-        text = _unfold(text)
-    lines = text.split("\r\n")
+    lines = head.decode("utf-8", "replace").split("\r\n")
+    if head.count(b"\n") + head.count(b"\r") != 2 * (len(lines) - 1):
+        # RFC 3261 §25.1: neither is text. Written out again, it would be a header of its own.
+        return Malformed("lone CR or LF in headers", head[:200])
+    message = _parse_lines(lines)
+    return Malformed(message, head[:200]) if isinstance(message, str) else message
+
+
+def _parse_lines(lines: list[str]) -> Request | Response | str:
+    """The message in start line and header lines, or why there is none."""
     headers: list[Header] = []
-    via = from_ = to = call_id = cseq = ""
     for line in lines[1:]:
         raw, colon, value = line.partition(":")
         name = _FROM_WIRE.get(raw) or _canonical(raw)
         if not colon or not name:
-            return Malformed("bad header line", head[:200])
-        value = value.strip()
-        headers.append((name, value))
-        if name == "via":
-            via = via or value
-        elif name == "from":
-            from_ = from_ or value
-        elif name == "to":
-            to = to or value
-        elif name == "call-id":
-            call_id = call_id or value
-        elif name == "cseq":
-            cseq = cseq or value
-    for name, value in (
-        ("Via", via), ("From", from_), ("To", to), ("Call-ID", call_id), ("CSeq", cseq),
-    ):  # fmt: skip
-        if not value:
-            return Malformed(f"no {name}", head[:200])
-    number, _, method = cseq.partition(" ")
+            # No header name starts with a blank, so only here can a line be a continuation.
+            unfolded = _unfold(lines)
+            return "bad header line" if len(unfolded) == len(lines) else _parse_lines(unfolded)
+        headers.append((name, value.strip()))
+    first = dict(reversed(headers))
+    for name in _MANDATORY:
+        if not first.get(name):
+            return f"no {_TO_WIRE[name]}"
+    number, _, method = first["cseq"].replace("\t", " ").partition(" ")
     method = method.strip()
     if not number.isascii() or not number.isdigit() or len(number) > 10 or not method:
-        return Malformed("bad CSeq", head[:200])
-    return _parse_start(lines[0], headers, _branch_of(via), call_id, int(number), method, head)
+        return "bad CSeq"
+    cseq = int(number)
+    if cseq >= 2**31:  # RFC 3261 §8.1.1.5
+        return "bad CSeq"
+    return _parse_start(lines[0], headers, _branch_of(first["via"]), first["call-id"], cseq, method)
 
 
 def _parse_start(
-    line: str,
-    headers: list[Header],
-    branch: str,
-    call_id: str,
-    cseq: int,
-    method: str,
-    head: bytes,
-) -> Request | Response | Malformed:
-    if line.startswith("SIP/2.0 "):
+    line: str, headers: list[Header], branch: str, call_id: str, cseq: int, method: str
+) -> Request | Response | str:
+    if line[:8].upper() == "SIP/2.0 ":
         status, _, reason = line[8:].partition(" ")
-        if len(status) != 3 or not status.isascii() or not status.isdigit() or status < "100":
-            return Malformed("bad status line", head[:200])
-        if status >= "700":
-            return Malformed("bad status line", head[:200])
+        if len(status) != 3 or not status.isascii() or not status.isdigit():
+            return "bad status line"
+        if not "100" <= status < "700":
+            return "bad status line"
         return Response(
             int(status), reason, headers, method=method, branch=branch, call_id=call_id, cseq=cseq
         )
     words = line.split(" ")
     if len(words) != 3 or not all(words) or words[2].upper() != "SIP/2.0":
-        return Malformed("bad start line", head[:200])
+        return "bad start line"
     if words[0] != method:
-        return Malformed("CSeq method differs", head[:200])  # RFC 3261 §8.1.1.5
+        return "CSeq method differs"  # RFC 3261 §8.1.1.5
     return Request(words[0], words[1], headers, branch=branch, call_id=call_id, cseq=cseq)
 
 
-def _unfold(text: str) -> str:
-    """Continuation lines joined to the line they continue (RFC 3261 §7.3.1)."""
-    joined: list[str] = []
-    for line in text.split("\r\n"):
-        if line[:1] in (" ", "\t") and len(joined) > 1:
+def _unfold(lines: list[str]) -> list[str]:
+    """Continuation lines joined to the header line they continue (RFC 3261 §7.3.1)."""
+    joined = lines[:2]
+    for line in lines[2:]:
+        if line.startswith((" ", "\t")):
             joined[-1] = f"{joined[-1].rstrip()} {line.strip()}"
         else:
             joined.append(line)
-    return "\r\n".join(joined)
+    return joined
 
 
 def _canonical(raw: str) -> str:
     """Lower-case long form of a header name; "" if it is no token."""
-    name = raw.rstrip(" \t").lower()
-    if not name or not name.isascii():
+    raw = raw.rstrip(" \t")
+    if not _TOKEN.fullmatch(raw):
         return ""
-    if not all(c.isalnum() or c in _TOKEN_EXTRA for c in name):
-        return ""
+    name = raw.lower()
     return _COMPACT.get(name, name)
 
 
@@ -426,10 +426,13 @@ def _branch_of(via: str) -> str:
 
 
 def _content_length(message: Message) -> int | Malformed | None:
-    value = message.get("content-length")
-    if value is None:
+    lengths = {value for name, value in message.headers if name == "content-length"}
+    if not lengths:
         return None
-    if not value.isascii() or not value.isdigit() or len(value) > 7:
+    value = lengths.pop()
+    if lengths:
+        return Malformed("two Content-Lengths", value.encode("utf-8", "replace")[:200])
+    if not value.isascii() or not value.isdigit() or len(value) > 10:
         return Malformed("bad Content-Length", value.encode("utf-8", "replace")[:200])
     length = int(value)
     if length > MAX_BODY_BYTES:
@@ -437,12 +440,12 @@ def _content_length(message: Message) -> int | Malformed | None:
     return length
 
 
-def _salvage_length(buffer: bytes) -> int | None:
+def _salvage_length(head: bytes) -> int | None:
     """Content-Length of a head that does not parse, if it stands there plainly."""
-    end = buffer.find(b"\r\n\r\n")
-    for line in buffer[:end].split(b"\r\n")[1:]:
+    for line in head.split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
-        if name.strip().lower() in (b"content-length", b"l") and value.strip().isdigit():
-            length = int(value.strip()[:8])
+        value = value.strip()
+        if name.strip().lower() in (b"content-length", b"l") and value.isdigit():
+            length = int(value) if len(value) < 10 else MAX_BODY_BYTES + 1
             return length if length <= MAX_BODY_BYTES else None
     return None

@@ -166,7 +166,7 @@ def test_replayed_challenge_is_a_sync_failure() -> None:
 def test_thousands_of_random_challenges_agree() -> None:
     """HSS and phone compute the same whatever K, RAND and SQN; RES holds 0x00 at every place."""
     source = random.Random(35208)
-    zeros = set()
+    zeros: set[int] = set()
     for _ in range(4000):
         milenage = Milenage(source.randbytes(16), op=source.randbytes(16))
         rand, sqn = source.randbytes(16), source.getrandbits(48) | 32
