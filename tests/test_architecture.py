@@ -1,4 +1,4 @@
-"""The house rules that a machine can check: what a room may know, how long a thing may be, what cites what."""
+"""House rules a machine can check: what a room may know, how long a thing may be, what cites what."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ from types import FrameType
 
 from imsbench.host.control import Message
 from imsbench.profile import Profile, Step
+from imsbench.report.result import Status
 from imsbench.run import configs, network, topology
 from imsbench.run.crew import START_S, ChildLost, Crew, Interrupted
 from imsbench.run.events import Progress, Stage, StepEnded, StepStarted, Watcher
@@ -252,7 +253,7 @@ class Coordinator:
             self._mark("generator_failed", str(lost), lost.exit_code)
         self._record.output = lost.output
 
-    def _mark(self, status: str, reason: str, exit_code: int) -> None:
+    def _mark(self, status: Status, reason: str, exit_code: int) -> None:
         self._record.status = status
         self._record.reason = reason
         self._record.exit_code = exit_code

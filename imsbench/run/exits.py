@@ -14,14 +14,14 @@ UNVOUCHED = 3
 """The generator was not able to vouch for the run."""
 TARGET_DIED = 4
 """The target died."""
-HOST = 5
+HOST_LACKS = 5
 """The host lacks something."""
 DEFECT = 70
 """A defect of imsbench itself (EX_SOFTWARE of sysexits.h)."""
 INTERRUPTED = 130
 """SIGINT or SIGTERM (128 + SIGINT)."""
 
-_GRAVEST_FIRST = (DEFECT, INTERRUPTED, HOST, TARGET_DIED, UNVOUCHED, BROKEN)
+_GRAVEST_FIRST = (DEFECT, INTERRUPTED, HOST_LACKS, TARGET_DIED, UNVOUCHED, BROKEN)
 
 
 def gravest(codes: Iterable[int]) -> int:

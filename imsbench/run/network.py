@@ -22,7 +22,7 @@ def plan(profile: Profile) -> Topology:
             return topology.external(ip_version, workers)
         return topology.embedded(ip_version, workers, hss=configs.needs_hss(profile))
     except ValueError as error:
-        raise exits.RunRefused(f"generator.workers: {error}", exits.HOST) from error
+        raise exits.RunRefused(f"generator.workers: {error}", exits.HOST_LACKS) from error
 
 
 def become_capable(profile: Profile) -> None:
@@ -39,10 +39,10 @@ def become_capable(profile: Profile) -> None:
             raise exits.RunRefused(
                 "an external target is reached through this host's own network, which needs root "
                 "or these privileges:\n" + "\n".join(refused),
-                exits.HOST,
+                exits.HOST_LACKS,
             )
     except namespace.HostError as error:
-        raise exits.RunRefused(str(error), exits.HOST) from error
+        raise exits.RunRefused(str(error), exits.HOST_LACKS) from error
 
 
 def enter(profile: Profile) -> None:
@@ -52,7 +52,7 @@ def enter(profile: Profile) -> None:
     try:
         namespace.enter_new_network_namespace()
     except namespace.HostError as error:
-        raise exits.RunRefused(str(error), exits.HOST) from error
+        raise exits.RunRefused(str(error), exits.HOST_LACKS) from error
 
 
 def lay(plan: Topology, pids: Mapping[str, int]) -> None:
@@ -76,7 +76,7 @@ def lay(plan: Topology, pids: Mapping[str, int]) -> None:
                 links.add_route(prefix, via=via)
     except links.LinkError as error:
         raise exits.RunRefused(
-            f"the network of the run cannot be made: {error}", exits.HOST
+            f"the network of the run cannot be made: {error}", exits.HOST_LACKS
         ) from error
 
 
@@ -119,7 +119,7 @@ def _left_over(near: str, far: str) -> bool:
         raise exits.RunRefused(
             f"link {near} is there: another run against an external target is in progress on this "
             "host; wait for it, or end it",
-            exits.HOST,
+            exits.HOST_LACKS,
         )
     return all(here)
 

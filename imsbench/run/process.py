@@ -112,18 +112,26 @@ def _spawn(name: str, module: str, channel: int, output: int, own_namespace: boo
     )
 
 
-def child_environment(name: str, *, own_namespace: bool) -> dict[str, str]:
-    """The environment of a child: ours, its name, its channel, and where our packages are."""
+def own_environment() -> dict[str, str]:
+    """The environment for another Python process of ours: as our own, and it finds our packages."""
     environment = dict(os.environ)
-    for stale in ("IMSBENCH_NAMESPACE", "IMSBENCH_CONTROL"):
+    for stale in ("IMSBENCH_NAMESPACE", "IMSBENCH_CONTROL", "IMSBENCH_NAME"):
         environment.pop(stale, None)
-    environment |= {"IMSBENCH_CONTROL": str(CONTROL_FD), "IMSBENCH_NAME": name}
-    if own_namespace:
-        environment["IMSBENCH_NAMESPACE"] = "new"
     root = Path(imsbench.__file__).resolve().parent.parent
     if root.name not in ("site-packages", "dist-packages"):  # run from a checkout
         paths = [str(root), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    return environment
+
+
+def child_environment(name: str, *, own_namespace: bool) -> dict[str, str]:
+    """The environment of a child: our own, its name, its channel, and whether it moves out."""
+    environment = own_environment() | {
+        "IMSBENCH_CONTROL": str(CONTROL_FD),
+        "IMSBENCH_NAME": name,
+    }
+    if own_namespace:
+        environment["IMSBENCH_NAMESPACE"] = "new"
     return environment
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from imsbench.kpi.kpis import StepKpis
 from imsbench.profile import Step
+from imsbench.report.result import Status
 
 Json = dict[str, Any]
 
@@ -67,7 +68,7 @@ class RunRecord:
     """Each worker's ``result`` message."""
     simulators: dict[str, Json] = field(default_factory=dict)
     """The HSS's and the core's ``result`` messages."""
-    status: str = "complete"
+    status: Status = "complete"
     """"complete", "interrupted", "target_died" or "generator_failed"."""
     reason: str = ""
     """Why it is not complete, in one sentence."""

@@ -12,7 +12,7 @@ from imsbench.run.topology import CORE, HOST, HSS, Topology, embedded, external,
 
 def assert_sound(topology: Topology) -> None:
     """Link ends share a network of their own; each route's gateway is on a link of the node."""
-    seen = set()
+    seen: set[object] = set()
     for first, second in topology.pairs:
         networks = {
             ipaddress.ip_interface(f"{end.address}/{end.prefix}").network for end in (first, second)

@@ -1,0 +1,334 @@
+"""The command line: arguments, progress, exit codes. The only module that prints.
+
+Results go to standard output, progress to standard error. Exit codes are in ``run/exits``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+import imsbench
+from imsbench.profile import Profile, ProfileError, load_profile, shipped_profiles
+from imsbench.run import derive, events, execute, exits, find, network, preflight, process, single
+from imsbench.run.exits import RunRefused
+
+_SIMULATORS = {"hss": "simulators.hss", "core": "simulators.core"}
+_DEMO = "quickstart"
+
+_EPILOG = """\
+exit codes: 0 every threshold kept; 1 a threshold broken; 2 usage or profile error; 3 the generator
+was not able to vouch for the run; 4 the target died; 5 the host lacks something; 70 a defect of
+imsbench; 130 interrupted. The gravest wins (70, 130, 5, 4, 3, 1).
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments and arguments[0] in _SIMULATORS:
+        return _simulator(arguments[0], arguments[1:])
+    chosen = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = chosen.command
+    try:
+        return command(chosen)
+    except ProfileError as error:
+        _complain(str(error))
+        return exits.USAGE
+    except RunRefused as refusal:
+        _complain(str(refusal))
+        return refusal.exit_code
+    except KeyboardInterrupt:
+        return exits.INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has gone: nobody is left to tell
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.KEPT
+    except Exception:
+        traceback.print_exc()
+        _complain("this is a defect of imsbench: please report it with the lines above")
+        return exits.DEFECT
+
+
+# -- arguments ---------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="imsbench",
+        description="Capacity benchmark for IMS cores: plays the phones, and the HSS behind the core.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("--version", action="version", version=f"imsbench {imsbench.__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_load_commands(commands)
+    _add_other_commands(commands)
+    return parser
+
+
+def _add_load_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    demo = commands.add_parser(
+        "demo",
+        help="embedded core and HSS, 200 phones, the tables: about a minute",
+        description="Run the quickstart profile against the embedded reference core.",
+    )
+    demo.set_defaults(command=_demo)
+    run = commands.add_parser(
+        "run",
+        help="run a profile and write its result",
+        description="Run the whole load of a profile; result.json and report.md are written.",
+        epilog=f"profiles that come with imsbench: {', '.join(shipped_profiles())}",
+    )
+    check = commands.add_parser(
+        "check",
+        help="the profile, this host, then one phone against the target",
+        description="Find out, before the load, what would fail: profile, host, target.",
+    )
+    register = commands.add_parser(
+        "register",
+        help="one phone registers; every message with its time",
+        description="Why does it not register? One phone, its ladder, and what to look at.",
+    )
+    for command, function in ((run, _run), (check, _check), (register, _register)):
+        optional = {"nargs": "?", "default": _DEMO} if command is register else {}
+        command.add_argument(
+            "profile",
+            metavar="PROFILE",
+            help="a YAML file, or the name of a shipped one",
+            **optional,
+        )
+        command.add_argument(
+            "--target",
+            metavar="T",
+            help="instead of the profile's target: embedded, null, or ADDRESS:PORT of a P-CSCF",
+        )
+        command.set_defaults(command=function)
+    for command in (demo, run):
+        command.add_argument(
+            "--out", metavar="DIR", type=Path, default=Path("results"), help="default: results/"
+        )
+
+
+def _add_other_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    report = commands.add_parser(
+        "report",
+        help="the Markdown report of results, rendered again",
+        description="Render the report of each result.json (or its folder) to standard output.",
+    )
+    report.add_argument("results", metavar="RESULT", type=Path, nargs="+")
+    report.set_defaults(command=_report)
+    enter = commands.add_parser(
+        "enter",
+        help="a shell in the network namespace of a running worker, core or hss",
+        description="Open a shell (or run a command) in the namespace of a run in progress.",
+        epilog="example: imsbench enter worker-0 tcpdump -ni ims0",
+    )
+    enter.add_argument("worker", metavar="WORKER", help="worker-0 (or 0), core, hss, or a pid")
+    enter.add_argument("argv", metavar="COMMAND", nargs=argparse.REMAINDER, help="default: $SHELL")
+    enter.set_defaults(command=_enter)
+    for name, text in (("hss", "the HSS simulator"), ("core", "the reference core")):
+        commands.add_parser(name, help=f"{text} alone; imsbench {name} --help tells its options")
+
+
+# -- commands ----------------------------------------------------------------------------------
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    code = _execute(load_profile(_DEMO), arguments.out)
+    return exits.KEPT if code == exits.UNVOUCHED else code
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    return _execute(_load(arguments), arguments.out)
+
+
+def _execute(profile: Profile, out: Path) -> int:
+    execute.check_thresholds(profile)
+    network.become_capable(profile)
+    preflight.refuse_if_lacking(profile)
+    _say(profile.describe())
+    with _Display() as watch:
+        finished = execute.execute(profile, watch, out)
+    _print_markdown(finished.report)
+    for line in finished.verdict:
+        print(line)
+    print(f"Result: {finished.folder}/result.json, {finished.folder}/report.md")
+    return finished.exit_code
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    profile = _load(arguments)
+    execute.check_thresholds(profile)
+    network.become_capable(profile)
+    print(f"profile  {profile.describe()}")
+    findings = preflight.findings(profile)
+    for finding in findings:
+        print(f"host     {finding.describe()}")
+    if not all(finding.ok for finding in findings):
+        print("The host lacks something; nothing was sent to the target.")
+        return exits.HOST_LACKS
+    with _Display() as watch:
+        outcome = single.try_one_phone(profile, watch)
+    if not outcome.failures:
+        print(f"target   {profile.target.title}: one phone registered")
+        return exits.KEPT
+    _print_failures(outcome)
+    return exits.BROKEN
+
+
+def _register(arguments: argparse.Namespace) -> int:
+    profile = _load(arguments)
+    network.become_capable(profile)
+    preflight.refuse_if_lacking(derive.one_phone(profile))
+    with _Display() as watch:
+        outcome = single.try_one_phone(profile, watch)
+    for ladder in outcome.ladders:
+        print("\n".join(single.ladder_lines(ladder)), end="\n\n")
+    if not outcome.failures:
+        print("The phone registered.")
+        return exits.KEPT
+    _print_failures(outcome)
+    return exits.BROKEN
+
+
+def _print_failures(outcome: single.Single) -> None:
+    for failure in outcome.failures:
+        print(f"target   {failure.describe()}")
+        print(f"         {failure.advice}")
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    for path in arguments.results:
+        sys.stdout.write(execute.render(path))
+    return exits.KEPT
+
+
+def _enter(arguments: argparse.Namespace) -> int:
+    children = find.running()
+    found = find.matching(children, arguments.worker)
+    if len(found) == 1:
+        shell = arguments.argv or [os.environ.get("SHELL", "/bin/sh")]
+        command = find.enter_command(found[0], shell)
+        sys.stdout.flush()
+        try:
+            os.execvp(command[0], command)
+        except OSError as error:
+            _complain(f"{command[0]}: {error.strerror}; it is in the package util-linux")
+            return exits.HOST_LACKS
+    what = "several runs have" if found else "no run in progress has"
+    _complain(f"{what} a child {arguments.worker!r}; name one, or give its process id:")
+    for child in found or children:
+        _say(f"  {child.name:<12} pid {child.pid}, of the run with pid {child.coordinator}")
+    return exits.USAGE
+
+
+def _simulator(name: str, arguments: list[str]) -> int:
+    """Become the simulator: the same module that a run starts, without a coordinator."""
+    sys.stdout.flush()
+    command = [sys.executable, "-P", "-m", _SIMULATORS[name], *arguments]
+    os.execve(sys.executable, command, process.own_environment())
+
+
+def _load(arguments: argparse.Namespace) -> Profile:
+    profile = load_profile(arguments.profile)
+    return derive.with_target(profile, arguments.target) if arguments.target else profile
+
+
+# -- output ------------------------------------------------------------------------------------
+
+
+class _Display:
+    """Progress on standard error: a live bar in a terminal, else plain lines, one a second."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        if console.is_terminal:
+            columns = (
+                SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
+                TextColumn("{task.fields[counts]}"),
+            )  # fmt: skip
+            self._bar = Progress(*columns, console=console)
+        self._title = ""
+
+    def __enter__(self) -> events.Watcher:
+        if self._bar is not None:
+            self._bar.start()
+            return self._on_bar
+        return self._on_lines
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _on_bar(self, event: events.Event) -> None:
+        assert self._bar is not None
+        match event:
+            case events.Stage(text=text):
+                self._task = self._bar.add_task(text, total=None, counts="")
+            case events.StepStarted():
+                self._finish_task("")
+                title = f"{event.index + 1}/{event.count}  {event.title}"
+                self._task = self._bar.add_task(title, total=event.expected_s or None, counts="")
+            case events.Progress() if self._task is not None:
+                self._bar.update(
+                    self._task,
+                    completed=min(event.elapsed_s, event.expected_s),
+                    counts=event.describe(),
+                )
+            case events.StepEnded():
+                self._finish_task(event.text)
+            case _:
+                pass
+
+    def _finish_task(self, counts: str) -> None:
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, total=1, completed=1, counts=counts)
+            self._task = None
+
+    def _on_lines(self, event: events.Event) -> None:
+        match event:
+            case events.Stage(text=text):
+                line = text
+            case events.StepStarted():
+                line = f"{event.index + 1}/{event.count}  {event.title}"
+            case events.Progress():
+                line = (
+                    f"     {event.elapsed_s:4.0f} of {event.expected_s:.0f} s: {event.describe()}"
+                )
+            case events.StepEnded():
+                line = f"     done in {event.elapsed_s:.1f} s: {event.text}"
+        _say(f"{time.strftime('%H:%M:%S')}  {line}")
+
+
+def _print_markdown(text: str) -> None:
+    console = Console()
+    if console.is_terminal:
+        console.print(Markdown(text))
+    else:
+        print(text)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _complain(text: str) -> None:
+    _say(f"imsbench: {text}")

@@ -1,0 +1,169 @@
+"""From what the coordinator wrote down to the result: verdicts, thresholds, the exit code."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import imsbench
+from imsbench.kpi.thresholds import Threshold, overall, parse_thresholds
+from imsbench.kpi.verdict import judge_response_time, judge_step
+from imsbench.profile import Hss, Profile
+from imsbench.report.result import (
+    CoreResult,
+    Failure,
+    HssResult,
+    Repair,
+    RunResult,
+    StepResult,
+    ThresholdResult,
+    WorkerHealth,
+    WorkerResult,
+)
+from imsbench.run import topology
+from imsbench.run.exits import BROKEN, KEPT, UNVOUCHED, gravest
+from imsbench.run.machine import this_host
+from imsbench.run.record import RunRecord, StepRecord
+
+GENERATOR_DROPS = (
+    "esp tun_write_failed",
+    "esp raw_send_failed",
+    "esp tun_queue_dropped",
+    "esp raw_queue_dropped",
+)
+"""Counters of a worker that mean: the generator itself lost something."""
+
+
+def assemble(profile: Profile, record: RunRecord, identifier: str) -> RunResult:
+    """The result of a run, judged; ``identifier`` is the name of its folder."""
+    embedded = profile.target.kind != "external"
+    hss = record.simulators.get(topology.HSS)
+    core = record.simulators.get(topology.CORE)
+    result = RunResult(
+        id=identifier,
+        version=imsbench.__version__,
+        started=record.started,
+        ended=record.ended or datetime.now(UTC),
+        status=record.status,
+        reason=record.reason,
+        self_test=embedded,
+        seed=profile.seed,
+        profile=profile,
+        hosts=[this_host("generator and target" if embedded else "generator")],
+        steps=[_step(profile, step) for step in record.steps],
+        hss=HssResult.model_validate(hss) if hss else None,
+        core=CoreResult.model_validate(core) if core else None,
+        workers=[WorkerResult.model_validate(told) for _, told in sorted(record.workers.items())],
+        thresholds=[_judge(threshold, record.steps) for threshold in _thresholds(profile)],
+        exit_code=KEPT,
+    )
+    reasons = _hss_reasons(profile, result) + _count_reasons(profile, result)
+    if record.status == "generator_failed":
+        reasons.append(f"The generator failed: {record.reason}.")
+    result = result.model_copy(update={"reasons": reasons})
+    return result.model_copy(update={"exit_code": _exit_code(result, record.exit_code)})
+
+
+def _step(profile: Profile, record: StepRecord) -> StepResult:
+    health = [WorkerHealth.model_validate(part) for part in record.health]
+    return StepResult(
+        index=record.step.index,
+        registered_before=record.registered_before,
+        registered_after=record.registered_after,
+        elapsed_s=record.elapsed_s,
+        complete=record.complete,
+        kpis=record.kpis,
+        health=health,
+        counters=record.counters,
+        failures=[Failure.model_validate(failure) for failure in record.failures],
+        reasons=_step_reasons(profile, record, health),
+        repair=_repair(record.repair),
+    )
+
+
+def _step_reasons(profile: Profile, record: StepRecord, health: list[WorkerHealth]) -> list[str]:
+    step = record.step
+    drops = {name: record.counters.get(name, 0) for name in GENERATOR_DROPS}
+    drops["arrivals that found no phone"] = sum(part.dropped for part in health)
+    verdict = judge_step(
+        record.kpis,
+        planned=step.attempts,
+        cpu_shares=[part.cpu_share for part in health],
+        cpu_limit=profile.generator.cpu_limit,
+        drops=drops,
+        complete=record.complete,
+    )
+    reasons = list(verdict.reasons)
+    if record.registered_before != step.registered_before and record.started_at:
+        reasons.append(
+            f"{record.registered_before:,} phones were registered when it began; "
+            f"{step.registered_before:,} are its precondition."
+        )
+    return reasons
+
+
+def _repair(record: StepRecord | None) -> Repair | None:
+    if record is None:
+        return None
+    return Repair(
+        registered_before=record.registered_before,
+        registered_after=record.registered_after,
+        elapsed_s=record.elapsed_s,
+        kpis=record.kpis,
+    )
+
+
+def _thresholds(profile: Profile) -> list[Threshold]:
+    return parse_thresholds(profile.thresholds)[0]
+
+
+def _judge(threshold: Threshold, steps: list[StepRecord]) -> ThresholdResult:
+    states = {record.step.index: threshold.evaluate(record.kpis) for record in steps}
+    values = {record.step.index: threshold.value(record.kpis) for record in steps}
+    return ThresholdResult(
+        text=threshold.text,
+        state=overall(list(states.values())),
+        steps={index: value for index, value in values.items() if value is not None},
+        broken_in=[index for index, state in states.items() if state == "broken"],
+    )
+
+
+def _hss_reasons(profile: Profile, result: RunResult) -> list[str]:
+    """The HSS simulator's achieved response time against the configured one."""
+    if result.hss is None:
+        return []
+    commands = result.hss.commands.values()
+    count = sum(command.response_time.count for command in commands)
+    if not count:
+        return []
+    total_s = sum(c.response_time.mean * c.response_time.count for c in commands if c.count)
+    configured = profile.simulators.hss or Hss()
+    verdict = judge_response_time("HSS", configured.response_time.mean, total_s / count)
+    return list(verdict.reasons)
+
+
+def _count_reasons(profile: Profile, result: RunResult) -> list[str]:
+    """Whether phones, core and HSS agree on how many are registered at the end of a whole run."""
+    if result.status != "complete" or profile.target.kind != "embedded":
+        return []
+    if (
+        result.core is None
+        or result.hss is None
+        or len(result.workers) != profile.generator.workers
+    ):
+        return ["Not every process said at its end what it had measured."]
+    phones = sum(worker.registered for worker in result.workers)
+    if phones == result.core.registered == result.hss.registered:
+        return []
+    return [
+        f"The counts of registered phones differ at the end: phones {phones:,}, "
+        f"core {result.core.registered:,}, HSS {result.hss.registered:,}."
+    ]
+
+
+def _exit_code(result: RunResult, so_far: int) -> int:
+    codes = [so_far]
+    if any(threshold.state == "broken" for threshold in result.thresholds):
+        codes.append(BROKEN)
+    if not result.valid:
+        codes.append(UNVOUCHED)
+    return gravest(codes)

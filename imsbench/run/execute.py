@@ -1,0 +1,117 @@
+"""A whole run: from a profile to a result on disk and an exit code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from imsbench.kpi.thresholds import parse_thresholds
+from imsbench.profile import Problem, Profile, ProfileError
+from imsbench.report.markdown import render_markdown
+from imsbench.report.result import ResultError, RunResult, read_result
+from imsbench.run import network
+from imsbench.run.assemble import assemble
+from imsbench.run.coordinator import DEFAULT_MODULES, Coordinator, Modules
+from imsbench.run.events import Stage, Watcher
+from imsbench.run.exits import HOST_LACKS, USAGE, RunRefused
+from imsbench.run.record import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A run that is over, written to disk."""
+
+    result: RunResult
+    """Everything measured."""
+    report: str
+    """The Markdown report."""
+    folder: Path
+    """Where both are."""
+    verdict: list[str]
+    """How it ended, line by line."""
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the command."""
+        return self.result.exit_code
+
+
+def check_thresholds(profile: Profile) -> None:
+    """Read the profile's thresholds; ProfileError with all that cannot be read."""
+    _, errors = parse_thresholds(profile.thresholds)
+    if errors:
+        problems = [Problem(f"thresholds[{index}]", None, text) for index, text in errors]
+        raise ProfileError(profile.name, problems)
+
+
+def execute(
+    profile: Profile, watch: Watcher, out: Path, modules: Modules = DEFAULT_MODULES
+) -> Finished:
+    """Run a profile and write ``out/<start>_<profile>_<target>/{result.json,report.md}``.
+
+    RunRefused if no load could be started, or the result cannot be written.
+    """
+    _make_folder(out)  # before the load, not after it
+    network.enter(profile)
+    record = Coordinator(profile, watch, modules=modules).run()
+    watch(Stage("writing the result"))
+    folder = _folder(profile, record, out)
+    result = assemble(profile, record, folder.name)
+    report = render_markdown(result)
+    (folder / "result.json").write_text(result.to_json(), encoding="utf-8")
+    (folder / "report.md").write_text(report, encoding="utf-8")
+    return Finished(result, report, folder, _verdict(result, record))
+
+
+def render(path: Path) -> str:
+    """The Markdown report of a result on disk; RunRefused if it is none."""
+    try:
+        return render_markdown(read_result(path))
+    except ResultError as error:
+        raise RunRefused(str(error), USAGE) from error
+
+
+def _folder(profile: Profile, record: RunRecord, out: Path) -> Path:
+    """A new folder: ``2025-01-31T12-00-00Z_quickstart_embedded``; never an old one again."""
+    name = f"{record.started:%Y-%m-%dT%H-%M-%SZ}_{profile.name}_{profile.target.kind}"
+    number = 1
+    while True:
+        folder = out / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return folder
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        probe = out / ".imsbench"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        text = f"{out}: results cannot be written there: {error.strerror}; choose with --out DIR"
+        raise RunRefused(text, HOST_LACKS) from error
+
+
+def _verdict(result: RunResult, record: RunRecord) -> list[str]:
+    lines = []
+    if result.reason:
+        lines.append(f"Not complete: {result.reason}.")
+    if record.output:
+        lines += ["Its last words:", *(f"    {line}" for line in record.output.splitlines())]
+    lines += [f"Threshold {t.state}: {t.text}" for t in result.thresholds]
+    if result.valid:
+        lines.append("The generator vouches for every row.")
+    else:
+        lines.append("The generator does not vouch for this run:")
+        lines += [f"    {reason}" for reason in result.reasons]
+        steps = result.profile.steps()
+        lines += [
+            f"    {steps[step.index].title}, {steps[step.index].rate:g}/s: {reason}"
+            for step in result.steps
+            for reason in step.reasons
+        ]
+    return lines
