@@ -1,0 +1,160 @@
+"""``python -m simulators.core``: the reference core, or the null target, as a process of its own.
+
+Started by a coordinator it is configured over the control channel (imsbench.host.control); by hand with
+
+    python -m simulators.core PROFILE --listen ADDRESS [--hss ADDRESS:PORT] [--null]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from imsbench.host import links
+from imsbench.host.backend import BackendError
+from imsbench.host.control import ControlChannel, child_channel, die_with_parent
+from imsbench.host.namespace import HostError, enter_new_network_namespace
+from imsbench.protocol.address import split_host_port
+from simulators.connection import PeerError
+from simulators.core.null import serve
+from simulators.core.nullphone import NullSettings, population_of
+from simulators.core.service import ReferenceCore
+from simulators.core.settings import CoreSettings
+
+EXIT_USAGE, EXIT_HOST, EXIT_DEFECT = 2, 5, 70
+TICK_S = 1.0
+
+_LOG = logging.getLogger("simulators.core")
+
+
+def main() -> int:
+    """Run until told to stop; the exit code is imsbench's (5: the host lacks something)."""
+    logging.basicConfig(level=logging.WARNING, format="core: %(levelname)s %(name)s: %(message)s")
+    channel = child_channel()
+    try:
+        if channel is None:
+            return _run_by_hand(sys.argv[1:])
+        die_with_parent()
+        return _run_as_child(channel)
+    except (OSError, BackendError, HostError, links.LinkError, PeerError) as error:
+        return _failed(channel, error, EXIT_HOST)
+    except (ValueError, KeyError, TypeError) as error:
+        return _failed(channel, error, EXIT_USAGE if channel is None else EXIT_DEFECT)
+
+
+def _failed(channel: ControlChannel | None, error: Exception, code: int) -> int:
+    text = f"{type(error).__name__}: {error}"
+    if channel is not None:
+        channel.send("error", text=f"core: {text}", exit=code)
+    _LOG.error("%s", text)
+    return code
+
+
+def _run_as_child(channel: ControlChannel) -> int:
+    if os.environ.get("IMSBENCH_NAMESPACE") == "new":
+        enter_new_network_namespace()
+        channel.send("namespace", pid=os.getpid())
+    config = channel.wait("config")
+    _prepare_host(config)
+    if config.get("null"):
+        serve(NullSettings.from_config(config), channel)
+    else:
+        asyncio.run(_serve(CoreSettings.from_config(config), channel))
+    return 0
+
+
+def _prepare_host(config: dict[str, Any]) -> None:
+    """Links, addresses and routes of the namespace this process is in."""
+    for link in config.get("links", ()):
+        links.configure_link(link["name"], link["address"], link["prefix"])
+    for address in config.get("addresses", ()):
+        links.configure_link("lo", address, 128 if ":" in address else 32)
+    for prefix, via in config.get("routes", ()):
+        links.add_route(prefix, via=via)
+
+
+def _run_by_hand(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m simulators.core", description=__doc__)
+    parser.add_argument("profile", help="profile (YAML): subscribers, IPsec, expiry")
+    parser.add_argument("--listen", required=True, help="ADDRESS[:PORT] of the P-CSCF")
+    parser.add_argument("--hss", default="127.0.0.1:3868", help="ADDRESS:PORT of the HSS")
+    parser.add_argument("--null", action="store_true", help="the null target, without a HSS")
+    options = parser.parse_args(arguments)
+    config = _config_of(options.profile)
+    host, port = split_host_port(options.listen)
+    config["listen"] = [host, port or 5060]
+    config["hss"] = list(split_host_port(options.hss))
+    config["ip_version"] = 6 if ":" in host else 4
+    if options.null:
+        serve(NullSettings.from_config(config), None)
+    else:
+        asyncio.run(_serve(CoreSettings.from_config(config), None))
+    return 0
+
+
+def _config_of(path: str) -> dict[str, Any]:
+    """What the control channel would bring, out of a profile."""
+    # Only here: a coordinator sends plain settings instead.
+    from imsbench.profile import load_profile
+
+    profile = load_profile(path)
+    population = profile.subscribers.model_dump() | {"seed": profile.seed}
+    target = profile.target.model_dump()
+    return {
+        "domain": population_of(population).home_domain,
+        "population": population,
+        "ipsec": profile.phones.ipsec,
+        "algs": [[alg, ealg] for alg in profile.phones.algs for ealg in profile.phones.ealgs],
+        "expires_s": target["expires"],
+        "min_expires_s": target["min_expires"],
+        "reauthenticate": target["reauthenticate"],
+        "loss_share": target["loss_share"],
+        "delay": {
+            "kind": target["delay"]["kind"],
+            "mean_s": target["delay"]["mean"],
+            "sigma": target["delay"]["sigma"],
+        },
+        "seed": profile.seed,
+    }
+
+
+async def _serve(settings: CoreSettings, channel: ControlChannel | None) -> None:
+    core = ReferenceCore(settings)
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    if channel is not None:
+        channel.setblocking(False)
+        loop.add_reader(channel.fileno(), _on_control, channel, stopped)
+    await core.start()
+    if channel is not None:
+        channel.send("ready")
+    else:
+        _LOG.warning("listening on %s port %s", *core.address)
+    while not stopped.is_set():
+        try:
+            async with asyncio.timeout(TICK_S):
+                await stopped.wait()
+        except TimeoutError:
+            if channel is not None:
+                channel.send("tick", counts=core.counts(), cpu_s=time.process_time())
+    result = core.result()
+    await core.close()
+    if channel is not None:
+        channel.send("result", **result)
+
+
+def _on_control(channel: ControlChannel, stopped: asyncio.Event) -> None:
+    if any(message["type"] == "stop" for message in channel.receive()) or channel.closed:
+        stopped.set()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

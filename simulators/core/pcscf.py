@@ -1,0 +1,365 @@
+"""P-CSCF: the first hop of phones (TS 24.229 §5.2, TS 33.203 §7)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+
+from imsbench.host.backend import BackendError, SaBackend
+from imsbench.protocol.address import host_port, parse_name_addr
+from imsbench.protocol.sip import Request, Response, response_to, serialize_message
+from simulators.core.admission import Admission
+from simulators.core.agreement import Offer, read_offer
+from simulators.core.answer import Answer, refusal
+from simulators.core.icscf import Icscf
+from simulators.core.register import Register, canonical, canonical_or_same, parse_register
+from simulators.core.registrar import OnAnswer
+from simulators.core.scscf import Scscf
+from simulators.core.security import PhoneSas, SecurityAssociations
+from simulators.core.settings import CoreSettings, Impairment
+from simulators.core.transport import SipConnection
+
+TIMER_F_S = 32.0  # RFC 3261 §17.1.2.2
+_METHODS = frozenset(
+    (
+        "REGISTER", "SUBSCRIBE", "NOTIFY", "INVITE", "ACK", "BYE", "CANCEL", "PRACK", "UPDATE",
+        "INFO", "OPTIONS", "MESSAGE", "REFER", "PUBLISH",
+    )
+)  # fmt: skip
+_LOG = logging.getLogger(__name__)
+
+
+class Phone:
+    """A phone that is registered, or registering, through this P-CSCF: the S-CSCF's way to it."""
+
+    __slots__ = ("_pcscf", "address", "flow", "identities", "impi", "sas")
+
+    def __init__(self, pcscf: Pcscf, impi: str) -> None:
+        self._pcscf = pcscf
+        self.impi = impi
+        self.address = ""
+        """Its IP address."""
+        self.sas: PhoneSas | None = None
+        """The set that requests to it use; None before it is registered, and with ipsec off."""
+        self.flow: SipConnection | None = None
+        """ipsec off: the connection it used last."""
+        self.identities: frozenset[str] = frozenset()
+        """Its registered public identities."""
+
+    def send(self, request: Request, on_answer: OnAnswer) -> None:
+        """Send it a request (see PhoneRoute)."""
+        self._pcscf.send(self, request, on_answer)
+
+    def expired(self) -> None:
+        """Its registration ran out (see PhoneRoute)."""
+        self._pcscf.forget(self, give_up=False)
+
+    def release(self) -> None:
+        """The network de-registered it: SAs go after a grace (TS 24.229 §5.2.5)."""
+        self._pcscf.forget(self)
+
+
+class Pcscf:
+    """Takes connections and messages of phones; hands REGISTERs to the I-CSCF."""
+
+    def __init__(
+        self,
+        settings: CoreSettings,
+        icscf: Icscf,
+        scscf: Scscf,
+        backend: SaBackend | None,
+        counters: Counter[str],
+    ) -> None:
+        self.counters = counters
+        self._settings = settings
+        self._icscf = icscf
+        self._scscf = scscf
+        self.security = (
+            SecurityAssociations(settings, backend, self, counters) if backend is not None else None
+        )
+        self._admission = Admission(counters)
+        self._impairment = Impairment(settings)
+        self._random = random.Random(f"p-cscf|{settings.seed}")
+        self._transactions: dict[str, tuple[OnAnswer, asyncio.TimerHandle]] = {}
+        self._phones: dict[str, Phone] = {}
+        self._by_identity: dict[str, Phone] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.connections: set[SipConnection] = set()
+        """All that are open."""
+        port = settings.listen[1] if backend is None else settings.port_ps
+        self._sent_by = host_port(settings.listen[0], port)
+        self._path = f"<sip:term@{host_port(*settings.listen)};lr>"
+
+    # -- connections
+
+    def on_open(self, connection: SipConnection) -> None:
+        """A connection stands; one on port_ps must belong to an SA set."""
+        self.connections.add(connection)
+        self.counters[f"connections: {connection.kind}"] += 1
+        if connection.kind != "protected" or self.security is None:
+            return
+        held = self.security.find(connection.peer_address, connection.peer_port)
+        if held is None:
+            self.counters["protected connections without SAs"] += 1
+            connection.abort()
+            return
+        connection.sas = held
+        held.accepted.add(connection)
+
+    def on_closed(self, connection: SipConnection) -> None:
+        """A connection is gone."""
+        self.connections.discard(connection)
+        if connection.sas is not None:
+            connection.sas.accepted.discard(connection)
+
+    # -- messages
+
+    def on_message(self, connection: SipConnection, message: Request | Response) -> None:
+        """Serve one message of a phone."""
+        if connection.sas is not None and self.security is not None:
+            self.security.used(connection.sas)
+        if isinstance(message, Response):
+            self._on_response(message)
+            return
+        method = message.method if message.method in _METHODS else "other"
+        self.counters[f"received {method}"] += 1
+        if method == "ACK":
+            return
+        refused = self._admission.check(connection, message, ipsec=self.security is not None)
+        if refused is not None:
+            self._answer(connection, message, refused)
+        elif method == "REGISTER":
+            task = asyncio.get_running_loop().create_task(self._on_register(connection, message))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        elif method == "SUBSCRIBE":
+            self._answer(connection, message, self._on_subscribe(connection, message))
+        else:
+            self._answer(connection, message, refusal(405, "", ("allow", "REGISTER, SUBSCRIBE")))
+
+    def _on_response(self, response: Response) -> None:
+        if response.status < 200:
+            return
+        transaction = self._transactions.pop(response.branch, None)
+        if transaction is None:
+            self.counters["responses without a transaction"] += 1
+            return
+        on_answer, timer = transaction
+        timer.cancel()
+        on_answer(response)
+
+    async def _on_register(self, connection: SipConnection, request: Request) -> None:
+        """A REGISTER's way to the S-CSCF and back; a defect of ours is a 500 and a count."""
+        try:
+            answer = await self._register(connection, request)
+        except Exception as error:
+            _LOG.exception("REGISTER of %s", request.call_id)
+            self.counters[f"internal errors: {type(error).__name__}"] += 1
+            answer = refusal(500, "internal error")
+        self._answer(connection, request, answer)
+
+    async def _register(self, connection: SipConnection, request: Request) -> Answer:
+        try:
+            register = parse_register(request)
+        except ValueError as error:
+            return refusal(400, str(error))
+        held = connection.sas
+        if held is not None and register.impi != held.impi:  # TS 33.203 §7.1
+            self.counters["REGISTERs in another identity's SAs"] += 1
+            return refusal(403, "the SAs belong to another private identity")
+        offer: Offer | None = None
+        if self.security is not None:
+            read = read_offer(request, self._settings.algs)
+            if isinstance(read, Answer):
+                self.counters[f"refused: security agreement, {read.status}"] += 1
+                return read
+            offer = read
+            answering = held is not None and held.state == "temporary"
+            if held is not None and answering and offer.entries != held.client_entries:
+                self.counters["refused: Security-Client changed"] += 1  # TS 33.203 §7.3.2.3
+                header = ("security-server", held.security_server)
+                return refusal(494, "Security-Client differs from the first", header)
+        request.headers.append(("path", self._path))
+        phone = self._phones.get(register.impi) or Phone(self, register.impi)
+        protected = self._is_protected(connection, register)
+        answer = await self._icscf.register(register, protected, phone)
+        return self._conclude(connection, register, answer, offer, phone)
+
+    def _is_protected(self, connection: SipConnection, register: Register) -> bool:
+        """integrity-protected of TS 24.229 §5.2.2: it came in by an established SA.
+
+        With ipsec off the connection on which the phone was authenticated stands for the SA; a
+        REGISTER without a nonce starts anew.
+        """
+        if connection.sas is not None:
+            return connection.sas.state == "established"
+        if self.security is not None:
+            return False
+        return connection.impi == register.impi and bool(register.authorization.get("nonce"))
+
+    def _conclude(
+        self,
+        connection: SipConnection,
+        register: Register,
+        answer: Answer,
+        offer: Offer | None,
+        phone: Phone,
+    ) -> Answer:
+        """What the answer means for the SAs, before it leaves (TS 24.229 §5.2.2)."""
+        held = connection.sas
+        if answer.challenge is not None and self.security is not None:
+            assert offer is not None
+            return self._protect(connection, register, answer, offer)
+        if answer.status == 200 and answer.expires_s:
+            self._remember(connection, phone, answer)
+        elif answer.status == 200:
+            self.forget(phone)
+        elif answer.status != 401 and held is not None and held.state == "temporary":
+            # TS 33.203 §7.4: a failed authentication ends its temporary SAs.
+            assert self.security is not None
+            if answer.status == 403:
+                self.security.give_up(held)
+        return answer
+
+    def _protect(
+        self, connection: SipConnection, register: Register, answer: Answer, offer: Offer
+    ) -> Answer:
+        """Install the four SAs of a challenge; only then may the 401 leave (TS 33.203 §7.2)."""
+        assert self.security is not None
+        assert answer.challenge is not None
+        challenge = answer.challenge
+        try:
+            held = self.security.agree(
+                register.impi, connection.peer_address, offer, challenge.ck, challenge.ik,
+                connection.sas,
+            )  # fmt: skip
+        except BackendError as error:
+            self.counters["SA installations failed"] += 1
+            return refusal(500, f"SAs not installed: {error}")
+        except ValueError as error:
+            self.counters["SA agreements refused"] += 1
+            return refusal(403, str(error))
+        answer.headers.append(("security-server", held.security_server))
+        return answer
+
+    def _remember(self, connection: SipConnection, phone: Phone, answer: Answer) -> None:
+        """Registered or refreshed: requests to the phone go by this way now."""
+        phone.address = connection.peer_address
+        if self.security is not None and connection.sas is not None:
+            self.security.establish(connection.sas, answer.expires_s)
+            phone.sas = connection.sas
+        else:
+            phone.flow = connection
+            connection.impi = phone.impi
+        self._phones[phone.impi] = phone
+        phone.identities = frozenset(map(canonical_or_same, answer.identities))
+        for identity in phone.identities:
+            self._by_identity[identity] = phone
+
+    def forget(self, phone: Phone, *, give_up: bool = True) -> None:
+        """No longer registered; its SA sets go after a grace (TS 24.229 §5.2.5), or in their time."""
+        self._phones.pop(phone.impi, None)
+        for identity in phone.identities:
+            if self._by_identity.get(identity) is phone:
+                del self._by_identity[identity]
+        if phone.flow is not None:
+            phone.flow.impi = ""
+        if self.security is not None and give_up:
+            for held in self.security.of(phone.impi):
+                self.security.give_up(held)
+
+    def _on_subscribe(self, connection: SipConnection, request: Request) -> Answer:
+        """A SUBSCRIBE of a registered phone, with its identity checked (TS 24.229 §5.2.6.3)."""
+        try:
+            identity = canonical(parse_name_addr(request.get("from") or "").uri)
+        except ValueError as error:
+            return refusal(400, str(error))
+        phone = self._by_identity.get(identity)
+        allowed = phone is not None and phone.address == connection.peer_address
+        if phone is None or not allowed or (connection.sas and connection.sas.impi != phone.impi):
+            self.counters["requests of identities that are not registered here"] += 1
+            return refusal(403, "this identity is not registered by this way")
+        if self.security is None:
+            phone.flow = connection
+        return self._scscf.subscribe(request, identity)
+
+    # -- answers and requests to phones
+
+    def _answer(self, connection: SipConnection, request: Request, answer: Answer) -> None:
+        """Send an answer, or delay or lose it as injected; then what follows it."""
+        self.counters[f"answered {answer.status}"] += 1
+        delay_s = self._impairment.draw(request.method, answer.status)
+        if delay_s is None:
+            self.counters["answers lost as injected"] += 1
+            self._follow(answer)
+            return
+        tag = answer.local_tag or f"{self._random.getrandbits(48):012x}"
+        response = response_to(
+            request, answer.status, answer.reason, to_tag=tag, headers=answer.headers
+        )
+        _mark_source(response, connection)
+        if request.method == "SUBSCRIBE" and answer.status == 200:
+            response.headers.append(("record-route", f"<sip:{self._sent_by};lr>"))
+        data = serialize_message(response)
+        if delay_s:
+            loop = asyncio.get_running_loop()
+            loop.call_later(delay_s, self._write, connection, data, answer)
+        else:
+            self._write(connection, data, answer)
+
+    def _write(self, connection: SipConnection, data: bytes, answer: Answer) -> None:
+        if not connection.write(data):
+            self.counters["answers without a connection"] += 1
+        self._follow(answer)
+
+    def _follow(self, answer: Answer) -> None:
+        for call in answer.after:
+            call()
+
+    def send(self, phone: Phone, request: Request, on_answer: OnAnswer) -> None:
+        """A request towards a phone: over our own connection, with ipsec off over the phone's."""
+        branch = f"z9hG4bK{self._random.getrandbits(64):016x}"
+        request.branch = branch
+        request.headers[0:0] = [
+            ("via", f"SIP/2.0/TCP {self._sent_by};branch={branch}"),
+            ("record-route", f"<sip:{self._sent_by};lr>"),
+        ]
+        data = serialize_message(request)
+        timer = asyncio.get_running_loop().call_later(TIMER_F_S, self._not_answered, branch)
+        self._transactions[branch] = (on_answer, timer)
+        if phone.sas is not None and phone.sas.link is not None:
+            phone.sas.link.send(data, lambda: self._not_answered(branch))
+        elif phone.flow is None or not phone.flow.write(data):
+            self.counters["requests without a connection to the phone"] += 1
+            self._not_answered(branch)
+
+    def _not_answered(self, branch: str) -> None:
+        transaction = self._transactions.pop(branch, None)
+        if transaction is not None:
+            on_answer, timer = transaction
+            timer.cancel()
+            on_answer(None)
+
+    def close(self) -> None:
+        """Stop: requests in progress, SAs, connections."""
+        for task in self._tasks:
+            task.cancel()
+        for _, timer in self._transactions.values():
+            timer.cancel()
+        self._transactions.clear()
+        for connection in list(self.connections):
+            connection.abort()
+        if self.security is not None:
+            self.security.close()
+
+
+def _mark_source(response: Response, connection: SipConnection) -> None:
+    """received and rport in the topmost Via, where the phone asked for it (RFC 3581 §4)."""
+    for index, (name, value) in enumerate(response.headers):
+        if name == "via":
+            if value.endswith(";rport") or ";rport;" in value:
+                filled = f";rport={connection.peer_port};received={connection.peer_address}"
+                response.headers[index] = (name, value.replace(";rport", filled, 1))
+            return

@@ -1,0 +1,111 @@
+"""The reference core as a whole: CSCFs, listeners, the HSS connection; start, count, stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+from imsbench.host.backend import SaBackend
+from imsbench.host.choose import choose_backend
+from simulators.core.cxclient import Cx
+from simulators.core.hssclient import HssClient
+from simulators.core.icscf import Icscf
+from simulators.core.pcscf import Pcscf
+from simulators.core.scscf import Scscf
+from simulators.core.settings import CoreSettings
+from simulators.core.transport import ClearRefuser, Kind, SipConnection, listening_socket
+
+
+class ReferenceCore:
+    """P-, I- and S-CSCF in the running loop.
+
+    ``cx`` and ``backend`` may be handed in, for tests; else they are made from the settings.
+    """
+
+    def __init__(
+        self, settings: CoreSettings, *, cx: Cx | None = None, backend: SaBackend | None = None
+    ) -> None:
+        self.settings = settings
+        self.counters: Counter[str] = Counter()
+        self._hss = HssClient(settings) if cx is None else None
+        found = cx if cx is not None else self._hss
+        assert found is not None
+        if settings.ipsec != "off" and backend is None:
+            backend = protected_backend(settings)
+        self.backend = backend
+        self.scscf = Scscf(settings, found, self.counters)
+        icscf = Icscf(found, self.scscf, self.counters)
+        self.pcscf = Pcscf(settings, icscf, self.scscf, backend, self.counters)
+        self._servers: list[asyncio.Server] = []
+        self._refuser: ClearRefuser | None = None
+        self.address = settings.listen
+        """Where the unprotected port listens, once started (port 0 was: any)."""
+
+    async def start(self) -> None:
+        """Listen and connect to the HSS; OSError, BackendError or NoConnection say what fails."""
+        settings, backend = self.settings, self.backend
+        host, port = settings.listen
+        if backend is not None:
+            backend.attach(asyncio.get_running_loop().add_reader)
+            await self._listen("protected", host, settings.port_ps, backend.device)
+            if backend.device:
+                clear = listening_socket(host, settings.port_ps, reuse_port=True)
+                self._refuser = ClearRefuser(clear, self.counters)
+        if self._hss is not None:
+            self._hss.on_rtr = self.scscf.deregister_by_network
+            await self._hss.connect()
+        self.address = await self._listen("clear", host, port, "")
+
+    async def _listen(self, kind: Kind, host: str, port: int, device: str) -> tuple[str, int]:
+        sock = listening_socket(host, port, device=device, reuse_port=bool(device))
+        server = await asyncio.get_running_loop().create_server(
+            lambda: SipConnection(self.pcscf, kind), sock=sock, backlog=4096
+        )
+        self._servers.append(server)
+        address = sock.getsockname()
+        return str(address[0]), int(address[1])
+
+    def counts(self) -> dict[str, int]:
+        """Counters so far, and what is held now."""
+        held = {
+            "registered": len(self.scscf.registrar),
+            "subscribed": self.scscf.reg_events.count,
+            "connections": len(self.pcscf.connections),
+            "sas": self.pcscf.security.count if self.pcscf.security is not None else 0,
+        }
+        return dict(self.counters) | held
+
+    def result(self) -> dict[str, Any]:
+        """What the control channel's result says."""
+        counts = self.counts()
+        peer = self._hss.peer.counters if self._hss is not None else {}
+        return {
+            "counters": dict(self.counters) | {f"Diameter {k}": n for k, n in peer.items()},
+            "registered": counts["registered"],
+            "subscribed": counts["subscribed"],
+            "connections": counts["connections"],
+            "sas": counts["sas"],
+            "backend": self.backend.name if self.backend is not None else "off",
+            "backend_counters": self.backend.counters() if self.backend is not None else {},
+        }
+
+    async def close(self) -> None:
+        """Stop listening, drop connections and SAs, leave the HSS."""
+        for server in self._servers:
+            server.close()
+        if self._refuser is not None:
+            self._refuser.close()
+        self.scscf.close()
+        self.pcscf.close()
+        if self._hss is not None:
+            await self._hss.close()
+        if self.backend is not None:
+            self.backend.close()
+
+
+def protected_backend(settings: CoreSettings) -> SaBackend:
+    """The SA backend of this host for these settings; BackendError says what is missing."""
+    last = settings.port_pc_first + settings.port_pc_count - 1
+    ports = ((settings.port_ps, settings.port_ps), (settings.port_pc_first, last))
+    return choose_backend(settings.ipsec, "pcscf", settings.ip_version, ports)

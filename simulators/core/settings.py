@@ -1,0 +1,113 @@
+"""What a reference core is told: addresses, policies, what it injects."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from imsbench.distribution import Distribution
+
+REG_AWAIT_AUTH_S = 240.0
+"""How long a challenge and its temporary SAs wait for the answer (TS 24.229 table 7.8: 4 minutes)."""
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CoreSettings:
+    """Settings of the reference core; durations in seconds."""
+
+    listen: Address
+    """IP address and unprotected port of the P-CSCF."""
+    domain: str
+    """Home domain: the realm of challenges, the domain of every identity."""
+    hss: Address = ("127.0.0.1", 3868)
+    """Where the HSS listens for Diameter."""
+    hss_realm: str = ""
+    """Destination-Realm of Cx requests; empty: the home domain."""
+    ipsec: str = "auto"
+    """auto, userspace, kernel or off."""
+    ip_version: int = 4
+    """4 or 6."""
+    port_ps: int = 5063
+    """Protected server port, the same for all phones."""
+    port_pc_first: int = 40_000
+    """First protected client port of the ring."""
+    port_pc_count: int = 128
+    """Protected client ports in the ring of each phone address."""
+    algs: tuple[tuple[str, str], ...] = (("hmac-sha-1-96", "null"),)
+    """(alg, ealg) pairs in the order of preference (TS 33.203 §7.2)."""
+    expires_s: int = 3600
+    """Registration expiry granted at most."""
+    min_expires_s: int = 60
+    """Below this a REGISTER is answered 423 (RFC 3261 §10.3)."""
+    subscription_expires_s: int = 600_000
+    """Subscription expiry granted at most (TS 24.229 §5.4.2.1.1)."""
+    reauthenticate: bool = False
+    """Whether a re-REGISTER inside the SAs is challenged again."""
+    delay: Distribution = field(default_factory=Distribution)
+    """Injected before the chosen answers."""
+    loss_share: float = 0.0
+    """Share of the chosen answers that is never sent, 0..1."""
+    answers: tuple[str, ...] = ()
+    """Answers that delay and loss apply to, "REGISTER" or "REGISTER 401"; empty: all."""
+    seed: int = 1
+    """Seed of delays, losses and tags."""
+
+    def __post_init__(self) -> None:
+        if self.port_pc_count < 64:
+            raise ValueError("port_pc_count: a ring of at least 64 ports is needed")
+        if not 0 < self.min_expires_s <= self.expires_s:
+            raise ValueError("min_expires_s must be positive and at most expires_s")
+        if not 0.0 <= self.loss_share <= 1.0:
+            raise ValueError("loss_share is a share, 0..1")
+        if self.port_ps in (5060, 5061, self.listen[1]):  # TS 33.203 §7.1
+            raise ValueError("port_ps must differ from 5060, 5061 and the unprotected port")
+        if self.port_pc_first <= self.port_ps < self.port_pc_first + self.port_pc_count:
+            raise ValueError("port_ps lies in the ring of client ports")
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> CoreSettings:
+        """From a control channel's config; ValueError or KeyError if it is not fit."""
+        plain = (
+            "ipsec", "ip_version", "port_ps", "port_pc_first", "port_pc_count", "expires_s",
+            "min_expires_s", "subscription_expires_s", "reauthenticate", "loss_share", "seed",
+            "hss_realm",
+        )  # fmt: skip
+        values: dict[str, Any] = {name: config[name] for name in plain if name in config}
+        if config.get("algs"):
+            values["algs"] = tuple((str(alg), str(ealg)) for alg, ealg in config["algs"])
+        if config.get("delay"):
+            values["delay"] = Distribution(**config["delay"])
+        if config.get("hss"):
+            values["hss"] = _address(config["hss"])
+        values["answers"] = tuple(config.get("answers", ()))
+        return cls(listen=_address(config["listen"]), domain=config["domain"], **values)
+
+
+def _address(value: Sequence[Any]) -> Address:
+    host, port = value
+    return str(host), int(port)
+
+
+class Impairment:
+    """Draws the injected delays and losses of answers."""
+
+    __slots__ = ("_answers", "_delay", "_loss_share", "_random")
+
+    def __init__(self, settings: CoreSettings) -> None:
+        self._answers = frozenset(settings.answers)
+        self._delay = settings.delay
+        self._loss_share = settings.loss_share
+        self._random = random.Random(f"impairment|{settings.seed}")
+
+    def draw(self, method: str, status: int) -> float | None:
+        """Seconds to wait before this answer is sent; None: it is lost."""
+        chosen = self._answers
+        if chosen and method not in chosen and f"{method} {status}" not in chosen:
+            return 0.0
+        if self._loss_share and self._random.random() < self._loss_share:
+            return None
+        return self._delay.draw(self._random) if self._delay.mean_s else 0.0

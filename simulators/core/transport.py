@@ -1,0 +1,196 @@
+"""SIP over TCP on asyncio: connections, listeners, and what is bound to the protected device."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections import Counter
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from imsbench.protocol.sip import Malformed, Request, Response, SipReader
+
+if TYPE_CHECKING:
+    from simulators.core.security import PhoneSas
+
+Kind = Literal["clear", "protected", "own"]
+"""clear: on the unprotected port; protected: accepted on port_ps; own: opened by the P-CSCF."""
+
+BACKLOG = 4096
+MAX_UNSENT_BYTES = 1 << 20
+
+
+class ConnectionOwner(Protocol):
+    """Who is told about the connections of a P-CSCF."""
+
+    counters: Counter[str]
+
+    def on_open(self, connection: SipConnection) -> None:
+        """It is open; its addresses are known."""
+        ...
+
+    def on_message(self, connection: SipConnection, message: Request | Response) -> None:
+        """A whole message was read."""
+        ...
+
+    def on_closed(self, connection: SipConnection) -> None:
+        """It is gone; nothing more can be sent."""
+        ...
+
+
+class SipConnection(asyncio.Protocol):
+    """One TCP connection. Bytes that are no SIP are counted and close it; they never raise."""
+
+    __slots__ = (
+        "_owner", "_pings", "_reader", "_transport", "impi", "kind", "local_port", "peer_address",
+        "peer_port", "sas",
+    )  # fmt: skip
+
+    def __init__(self, owner: ConnectionOwner, kind: Kind) -> None:
+        self._owner = owner
+        self._reader = SipReader()
+        self._pings = 0
+        self._transport: asyncio.Transport | None = None
+        self.kind = kind
+        self.peer_address = ""
+        """IP address of the phone, text form."""
+        self.peer_port = 0
+        """Port of the phone."""
+        self.local_port = 0
+        """Our port."""
+        self.sas: PhoneSas | None = None
+        """The SA set that carries it; None on the unprotected port."""
+        self.impi = ""
+        """ipsec off: whose registration was authenticated on this connection."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something can be sent."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """asyncio: the connection stands."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        if peer is None:  # reset between accept and here
+            transport.abort()
+            return
+        # A scope ("%esp0") belongs to a link-local address only; phones have none.
+        self.peer_address, self.peer_port = str(peer[0]), int(peer[1])
+        self.local_port = int(transport.get_extra_info("sockname")[1])
+        self._owner.on_open(self)
+
+    def data_received(self, data: bytes) -> None:
+        """asyncio: bytes of the stream."""
+        reader = self._reader
+        for message in reader.feed(data):
+            if isinstance(message, Malformed):
+                self._owner.counters[f"malformed: {message.reason}"] += 1
+            else:
+                self._owner.on_message(self, message)
+        if reader.pings > self._pings:  # RFC 5626 §3.5.1: each ping wants a pong
+            self._owner.counters["keep-alive pings"] += reader.pings - self._pings
+            self.write(b"\r\n" * (reader.pings - self._pings))
+            self._pings = reader.pings
+        if reader.broken:
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """asyncio: the connection is gone, in order or by a reset."""
+        if isinstance(exc, ConnectionResetError):
+            self._owner.counters["connections reset by phones"] += 1
+        if self._reader.pending:
+            self._owner.counters["connections closed within a message"] += 1
+        self._transport = None
+        self._owner.on_closed(self)
+
+    def write(self, data: bytes) -> bool:
+        """Send, or False: the connection is closed, or its phone stopped reading long ago."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return False
+        if transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
+            self._owner.counters["connections dropped: phone does not read"] += 1
+            transport.abort()
+            return False
+        transport.write(data)
+        return True
+
+    def close(self) -> None:
+        """Close after what is unsent (FIN)."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def listening_socket(
+    address: str, port: int, *, device: str = "", reuse_port: bool = False
+) -> socket.socket:
+    """A listening TCP socket; OSError names what the host refuses.
+
+    A listener bound to a device and one that is not may share a port only with SO_REUSEPORT; the
+    kernel prefers the one that is bound to the device a segment came in by.
+    """
+    sock = _socket(address, device)
+    try:
+        if reuse_port:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        sock.bind((address, port))
+        sock.listen(BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise OSError(error.errno, f"listen on {address} port {port}: {error.strerror}") from error
+    return sock
+
+
+async def connect(
+    address: str, port: int, peer: tuple[str, int], *, device: str, timeout_s: float
+) -> socket.socket:
+    """A connected TCP socket from address:port; OSError or TimeoutError."""
+    sock = _socket(address, device)
+    try:
+        sock.bind((address, port))
+        async with asyncio.timeout(timeout_s):
+            await asyncio.get_running_loop().sock_connect(sock, peer)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _socket(address: str, device: str) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    if device:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode() + b"\0")
+    return sock
+
+
+class ClearRefuser:
+    """Counts and closes what comes to the protected server port outside the SAs (TS 33.203 §7.1)."""
+
+    def __init__(self, sock: socket.socket, counters: Counter[str]) -> None:
+        self._socket = sock
+        self._counters = counters
+        asyncio.get_running_loop().add_reader(sock.fileno(), self._refuse)
+
+    def _refuse(self) -> None:
+        with contextlib.suppress(OSError):  # BlockingIOError: all of them are accepted
+            while True:
+                accepted, _ = self._socket.accept()
+                accepted.close()
+                self._counters["clear connections to the protected port"] += 1
+
+    def close(self) -> None:
+        """Stop listening."""
+        asyncio.get_running_loop().remove_reader(self._socket.fileno())
+        self._socket.close()
