@@ -1,0 +1,169 @@
+"""From records to a judged result: who invalidates what, and which exit code comes of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from imsbench.histogram import Histogram
+from imsbench.outcome import Outcome
+from imsbench.profile import Profile, parse_profile
+from imsbench.report.result import RunResult
+from imsbench.run.assemble import assemble
+from imsbench.run.record import RunRecord, StepRecord
+
+PROFILE = parse_profile(
+    """
+name: small
+subscribers: {count: 200}
+phases:
+  - fill: {rate: 100, to: 200}
+  - cycle: {rate: 50}
+thresholds:
+  - initial_registration_success_rate >= 99.9%
+  - registration_time.p99 < 200ms
+"""
+)
+
+
+def histogram(*values: float) -> Histogram:
+    made = Histogram()
+    for value in values:
+        made.record(value)
+    return made
+
+
+def health(cpu_s: float = 1.0, dropped: int = 0) -> dict[str, Any]:
+    return {
+        "wall_s": 4.0, "cpu_s": cpu_s, "loop_lag": histogram().to_json(),
+        "gc_pauses": histogram().to_json(), "memory_rss": 1, "started": 200, "dropped": dropped,
+    }  # fmt: skip
+
+
+def step_record(
+    profile: Profile, index: int, *, failed: int = 0, time_s: float = 0.01
+) -> StepRecord:
+    step = profile.steps()[index]
+    record = StepRecord(step, started_at=1.0, elapsed_s=4.0, complete=True)
+    record.registered_before = step.registered_before
+    for n in range(step.attempts):
+        at = 1.0 + n / step.rate
+        cause = "403" if n < failed else ""
+        record.kpis.record(
+            Outcome("registration", n, index, at, at, at, at + time_s, cause=cause, stage="answer")
+        )
+    record.registered_after = step.registered - failed
+    record.health.append(health())
+    return record
+
+
+def run_record(*steps: StepRecord) -> RunRecord:
+    record = RunRecord(started=datetime(2025, 1, 31, 12, tzinfo=UTC), steps=list(steps))
+    record.workers["worker-0"] = {"registered": 200, "counters": {}, "partial": None}
+    answers = {"count": 2, "results": {"2001": 2}, "response_time": histogram(0.0004).to_json()}
+    record.simulators["hss"] = {"commands": {"MAR": answers}, "registered": 200, "counters": {}}
+    record.simulators["core"] = {"counters": {}, "registered": 200}
+    return record
+
+
+def whole_run() -> RunRecord:
+    return run_record(step_record(PROFILE, 0), step_record(PROFILE, 1))
+
+
+def test_a_good_run_is_valid_and_exit_0() -> None:
+    result = assemble(PROFILE, whole_run(), "folder")
+    assert (result.valid, result.exit_code) == (True, 0)
+    assert result.reasons == []
+    assert [threshold.state for threshold in result.thresholds] == ["kept", "kept"]
+    assert (result.id, result.self_test, result.status) == ("folder", True, "complete")
+    assert result.hosts[0].cpus >= 1
+
+
+def test_a_result_survives_the_disk() -> None:
+    text = assemble(PROFILE, whole_run(), "folder").to_json()
+    assert RunResult.from_json(text).to_json() == text
+
+
+def test_a_broken_threshold_is_exit_1_and_names_its_step() -> None:
+    record = run_record(step_record(PROFILE, 0), step_record(PROFILE, 1, failed=2))
+    record.workers["worker-0"]["registered"] = 198
+    record.simulators["hss"]["registered"] = record.simulators["core"]["registered"] = 198
+    result = assemble(PROFILE, record, "folder")
+    assert (result.valid, result.exit_code) == (True, 1)
+    assert result.thresholds[0].broken_in == [1]
+    assert result.thresholds[0].steps == {0: 1.0, 1: 0.99}
+
+
+def busy(record: RunRecord) -> None:
+    record.steps[1].health[0]["cpu_s"] = 3.9
+
+
+def dropping(record: RunRecord) -> None:
+    record.steps[1].counters["esp tun_queue_dropped"] = 3
+
+
+def starved(record: RunRecord) -> None:
+    record.steps[1].health[0]["dropped"] = 7
+
+
+def unprepared(record: RunRecord) -> None:
+    record.steps[1].registered_before = 190
+
+
+def slow_hss(record: RunRecord) -> None:
+    slow = histogram(0.05).to_json()
+    record.simulators["hss"]["commands"]["MAR"]["response_time"] = slow
+
+
+def disagreeing(record: RunRecord) -> None:
+    record.simulators["core"]["registered"] = 199
+
+
+def speechless(record: RunRecord) -> None:
+    del record.simulators["hss"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "word"),
+    [
+        (busy, "of a core"),
+        (dropping, "tun_queue_dropped"),
+        (starved, "found no phone"),
+        (unprepared, "190 phones were registered when it began"),
+        (slow_hss, "HSS"),
+        (disagreeing, "core 199"),
+        (speechless, "Not every process"),
+    ],
+)
+def test_what_the_generator_cannot_vouch_for_is_exit_3(spoil: Any, word: str) -> None:
+    record = whole_run()
+    spoil(record)
+    result = assemble(PROFILE, record, "folder")
+    assert (result.valid, result.exit_code) == (False, 3)
+    assert word in " ".join(result.reasons + result.steps[1].reasons)
+    assert result.steps[0].valid
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [("target_died", 4), ("interrupted", 130), ("generator_failed", 70)]
+)
+def test_a_run_that_was_cut_short_keeps_its_code_and_its_steps(status: Any, code: int) -> None:
+    record = run_record(step_record(PROFILE, 0), step_record(PROFILE, 1))
+    record.status, record.exit_code, record.reason = status, code, "why"
+    record.steps[1].complete = False
+    result = assemble(PROFILE, record, "folder")
+    assert (result.status, result.exit_code, result.reason) == (status, code, "why")
+    assert result.steps[0].valid
+    assert not result.steps[1].valid
+
+
+def test_the_repair_stands_beside_its_step() -> None:
+    record = whole_run()
+    record.steps[1].repair = StepRecord(
+        PROFILE.steps()[1], registered_before=150, registered_after=200, elapsed_s=1.0
+    )
+    repair = assemble(PROFILE, record, "folder").steps[1].repair
+    assert repair is not None
+    assert (repair.registered_before, repair.registered_after) == (150, 200)
