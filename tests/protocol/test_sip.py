@@ -234,7 +234,7 @@ MALFORMED = [
     (_lines(REGISTER, without="CSeq", instead=("CSeq: REGISTER",)), "bad CSeq"),
     (_lines(REGISTER, without="CSeq", instead=("CSeq: 7",)), "bad CSeq"),
     (_lines(REGISTER, without="CSeq", instead=("CSeq: -7 REGISTER",)), "bad CSeq"),
-    (_lines(REGISTER, without="CSeq", instead=("CSeq: ٧ REGISTER",)), "bad CSeq"),
+    (_lines(REGISTER, without="CSeq", instead=("CSeq: \u0667 REGISTER",)), "bad CSeq"),
     (_lines(REGISTER, without="CSeq", instead=("CSeq: 2147483648 REGISTER",)), "bad CSeq"),
     (_lines(REGISTER, without="CSeq", instead=("CSeq: 36893488147419103232 REGISTER",)), "bad CSeq"),
     (_lines(REGISTER, without="CSeq", instead=("CSeq: 7 INVITE",)), "CSeq method differs"),
