@@ -8,6 +8,7 @@ import imsbench
 from imsbench.kpi.thresholds import Threshold, overall, parse_thresholds
 from imsbench.kpi.verdict import judge_response_time, judge_step
 from imsbench.profile import Hss, Profile
+from imsbench.report.account import hss_mean_s
 from imsbench.report.result import (
     CoreResult,
     Failure,
@@ -131,13 +132,10 @@ def _hss_reasons(profile: Profile, result: RunResult) -> list[str]:
     """The HSS simulator's achieved response time against the configured one."""
     if result.hss is None:
         return []
-    commands = result.hss.commands.values()
-    count = sum(command.response_time.count for command in commands)
-    if not count:
+    if not any(command.response_time.count for command in result.hss.commands.values()):
         return []
-    total_s = sum(c.response_time.mean * c.response_time.count for c in commands if c.count)
     configured = profile.simulators.hss or Hss()
-    verdict = judge_response_time("HSS", configured.response_time.mean, total_s / count)
+    verdict = judge_response_time("HSS", configured.response_time.mean, hss_mean_s(result.hss))
     return list(verdict.reasons)
 
 

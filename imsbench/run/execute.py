@@ -7,7 +7,7 @@ from pathlib import Path
 
 from imsbench.kpi.thresholds import parse_thresholds
 from imsbench.profile import Problem, Profile, ProfileError
-from imsbench.report.markdown import render_markdown
+from imsbench.report import markdown
 from imsbench.report.result import ResultError, RunResult, read_result
 from imsbench.run import network
 from imsbench.run.assemble import assemble
@@ -57,7 +57,7 @@ def execute(
     watch(Stage("writing the result"))
     folder = _folder(profile, record, out)
     result = assemble(profile, record, folder.name)
-    report = render_markdown(result)
+    report = markdown.render(result)
     (folder / "result.json").write_text(result.to_json(), encoding="utf-8")
     (folder / "report.md").write_text(report, encoding="utf-8")
     return Finished(result, report, folder, _verdict(result, record))
@@ -66,7 +66,7 @@ def execute(
 def render(path: Path) -> str:
     """The Markdown report of a result on disk; RunRefused if it is none."""
     try:
-        return render_markdown(read_result(path))
+        return markdown.render(read_result(path))
     except ResultError as error:
         raise RunRefused(str(error), USAGE) from error
 
