@@ -110,19 +110,18 @@ class Population:
         elif scheme not in ("sip", "tel"):
             return None
         user, _, domain = rest.partition(";")[0].partition("@")
-        if scheme != "tel" and domain.lower() != self.home_domain:
+        if scheme != "tel" and domain.lower() != self.home_domain.lower():
             return None
         if user.startswith("+"):
-            return self._index(user[1:], str(self.first_msisdn), self.first_msisdn)
+            return None if user.startswith("+0") else self._index(user[1:], self.first_msisdn)
         prefix = self.mcc + self.mnc
         if scheme == "tel" or len(user) != 15 or not user.startswith(prefix):
             return None
-        return self._index(user[len(prefix) :], None, self.first_msin)
+        return self._index(user[len(prefix) :], self.first_msin)
 
-    def _index(self, digits: str, like: str | None, first: int) -> int | None:
-        if not digits.isascii() or not digits.isdigit():
-            return None
-        if like is not None and digits.startswith("0"):
+    def _index(self, digits: str, first: int) -> int | None:
+        # Neither an E.164 number nor an IMSI is longer; int() refuses thousands of digits.
+        if len(digits) > 15 or not digits.isascii() or not digits.isdigit():
             return None
         n = int(digits) - first
         return n if 0 <= n < self.count else None

@@ -1,0 +1,106 @@
+"""Histograms: exact beside the buckets, merged without loss, nothing lost in silence."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imsbench.histogram import HIGHEST_US, Histogram
+
+
+def _of(*durations_s: float) -> Histogram:
+    histogram = Histogram()
+    for duration_s in durations_s:
+        histogram.record(duration_s)
+    return histogram
+
+
+def test_empty() -> None:
+    empty = Histogram()
+    assert empty.count == 0
+    for value in (empty.mean, empty.deviation, empty.minimum, empty.maximum, empty.quantile(0.99)):
+        assert math.isnan(value)
+
+
+def test_exact_beside_the_buckets() -> None:
+    histogram = _of(0.010, 0.020, 0.0600004)
+    assert histogram.count == 3
+    assert histogram.mean == pytest.approx(0.0900004 / 3)
+    assert (histogram.minimum, histogram.maximum) == (0.010, 0.0600004)
+    assert histogram.deviation == pytest.approx(statistics.pstdev([0.010, 0.020, 0.0600004]))
+
+
+def test_quantiles_have_three_digits() -> None:
+    source = random.Random(1)
+    samples = sorted(source.lognormvariate(-4, 1) for _ in range(20_000))
+    histogram = _of(*samples)
+    for q in (0.5, 0.9, 0.99, 0.999):
+        exact = samples[math.ceil(q * len(samples)) - 1]
+        assert histogram.quantile(q) == pytest.approx(exact, rel=2e-3)
+    assert histogram.quantile(1.0) == pytest.approx(histogram.maximum, rel=1e-3)
+
+
+@given(st.lists(st.floats(1e-6, 3600), min_size=1, max_size=60), st.integers(1, 5))
+def test_merge_of_parts_equals_the_whole(samples: list[float], parts: int) -> None:
+    whole, merged = _of(*samples), Histogram()
+    for part in range(parts):
+        merged.merge(_of(*samples[part::parts]))
+    assert (merged.count, merged.minimum, merged.maximum) == (
+        whole.count, whole.minimum, whole.maximum,
+    )  # fmt: skip
+    assert merged.mean == pytest.approx(whole.mean)
+    for q in (0.0, 0.5, 0.99, 1.0):
+        assert merged.quantile(q) == whole.quantile(q)
+
+
+def test_merging_empty_ones_changes_nothing() -> None:
+    histogram = _of(0.5)
+    histogram.merge(Histogram())
+    assert (histogram.count, histogram.minimum, histogram.maximum) == (1, 0.5, 0.5)
+    other = Histogram()
+    other.merge(histogram)
+    assert (other.count, other.minimum, other.quantile(0.5)) == (1, 0.5, histogram.quantile(0.5))
+
+
+def test_out_of_range_is_kept_and_counted() -> None:
+    histogram = _of(0.0, 1e-7)
+    assert (histogram.count, histogram.out_of_range) == (2, 0)
+    assert histogram.quantile(1.0) == pytest.approx(1e-6)
+    histogram = _of(-0.001, 7200.0, 3600.0)
+    assert (histogram.count, histogram.out_of_range) == (3, 2)
+    assert histogram.quantile(1.0) == pytest.approx(HIGHEST_US / 1e6, rel=1e-3)
+    assert histogram.maximum == 7200.0
+
+
+@given(st.lists(st.floats(0, 4000), max_size=30))
+def test_json_is_read_back_and_merges(samples: list[float]) -> None:
+    histogram = _of(*samples)
+    again = Histogram.from_json(histogram.to_json())
+    assert again.to_json() == histogram.to_json()
+    again.merge(histogram)
+    assert again.count == 2 * histogram.count
+    assert again.quantile(0.5) == histogram.quantile(0.5) or not samples
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hdr": "not base64"},
+        {"hdr": ""},
+        {"count": 3},
+        {"count": "many"},
+        {"min_s": None},
+        {"sum_s": None},
+    ],
+)
+def test_broken_json_is_refused(change: dict[str, object]) -> None:
+    data = _of(0.5, 1.0).to_json()
+    with pytest.raises(ValueError, match="not a histogram"):
+        Histogram.from_json(data | change)
+    with pytest.raises(ValueError, match="not a histogram"):
+        Histogram.from_json({})
