@@ -26,7 +26,6 @@ from imsbench.protocol.digest import (
     auts_authorization,
     mac_failure_authorization,
     parse_challenge,
-    parse_digest,
 )
 from imsbench.protocol.secagree import (
     Mechanism,
@@ -37,6 +36,7 @@ from imsbench.protocol.secagree import (
     sa_set,
 )
 from imsbench.protocol.sip import Response
+from imsbench.subscriber import Subscriber
 
 MAX_CHALLENGES = 3
 """401 responses that one attempt answers: the challenge, a repeated one, one after an AUTS."""
@@ -47,13 +47,14 @@ class RegisterAttempt:
 
     __slots__ = (
         "channel", "client", "deadline", "expires_s", "outcome", "phone", "registration", "sas",
-        "verify",
+        "subscriber", "verify",
     )  # fmt: skip
 
     def __init__(
         self, phone: Phone, outcome: Outcome, registration: Registration, expires_s: int
     ) -> None:
         self.phone = phone
+        self.subscriber = phone.subscriber
         self.outcome = outcome
         self.registration = registration
         self.expires_s = expires_s
@@ -72,7 +73,13 @@ class RegisterAttempt:
         """One REGISTER and its final response, within what is left of the attempt's time."""
         phone = self.phone
         request = register_request(
-            phone, self.registration, authorization, self.expires_s, self.client, self.verify
+            phone,
+            self.subscriber,
+            self.registration,
+            authorization,
+            self.expires_s,
+            self.client,
+            self.verify,
         )
         limit_s = phone.network.settings.registration_timeout_s
         if self.deadline:
@@ -108,13 +115,13 @@ async def answer_challenges(work: RegisterAttempt, reply: Response, authorizatio
 async def _answer_challenge(work: RegisterAttempt, reply: Response) -> tuple[Response, str]:
     """Run AKA on a 401 and send the REGISTER that answers it (RFC 3310 §3.3, TS 33.203 §6.1)."""
     phone, outcome = work.phone, work.outcome
-    subscriber = phone.subscriber
+    subscriber = work.subscriber
     uri = f"sip:{subscriber.domain}"
     cnonce = phone.network.identifier()
     try:
         challenge = parse_challenge(reply.get_all("www-authenticate"))
         rand, autn = split_nonce(challenge.nonce)
-        result = _run_aka(phone, rand, autn)
+        result = _run_aka(phone, subscriber, rand, autn)
         authorization = answer_authorization(
             challenge, subscriber.impi, uri, "REGISTER", result.res, cnonce=cnonce
         )
@@ -143,12 +150,11 @@ async def _answer_challenge(work: RegisterAttempt, reply: Response) -> tuple[Res
     if work.client:
         await _agree(work, reply, result)
     work.registration.nonce = challenge.nonce
-    work.registration.response = parse_digest(authorization)["response"]
+    work.registration.response = authorization.partition(',response="')[2].partition('"')[0]
     return await work.send("answer", authorization), authorization
 
 
-def _run_aka(phone: Phone, rand: bytes, autn: bytes) -> AkaResult:
-    subscriber = phone.subscriber
+def _run_aka(phone: Phone, subscriber: Subscriber, rand: bytes, autn: bytes) -> AkaResult:
     if phone.window is None:
         phone.window = SqnWindow()
     milenage = Milenage(subscriber.k, opc=subscriber.opc, op=subscriber.op)

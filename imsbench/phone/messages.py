@@ -8,6 +8,7 @@ from imsbench.phone.phone import Phone, Registration, Subscription
 from imsbench.protocol.address import host_port
 from imsbench.protocol.secagree import Mechanism, serialize_security
 from imsbench.protocol.sip import Header, Request
+from imsbench.subscriber import Subscriber
 
 ICSI = "urn%3Aurn-7%3A3gpp-service.ims.icsi.mmtel"
 """IMS communication service identifier of MMTEL, percent-coded (TS 24.229 §7.2A.8)."""
@@ -24,6 +25,7 @@ def contact(phone: Phone, user: str) -> str:
 
 def register_request(
     phone: Phone,
+    subscriber: Subscriber,
     registration: Registration,
     authorization: str,
     expires_s: int,
@@ -37,7 +39,6 @@ def register_request(
     """
     network = phone.network
     settings = network.settings
-    subscriber = phone.subscriber
     registration.cseq += 1
     branch = network.branch()
     impu = subscriber.impu_temporary
@@ -59,7 +60,7 @@ def register_request(
         headers.append(("proxy-require", "sec-agree"))
         headers.append(("security-client", serialize_security(client)))
         headers.extend(("security-verify", value) for value in verify)
-    if phone.sas is not None:
+    if phone.sas is not None and settings.access_network_info:
         headers.append(("p-access-network-info", settings.access_network_info))
     if settings.user_agent:
         headers.append(("user-agent", settings.user_agent))
@@ -96,8 +97,9 @@ def subscribe_request(
         ("event", "reg"),
         ("accept", "application/reginfo+xml"),
         ("expires", str(expires_s)),
-        ("p-access-network-info", settings.access_network_info),
     ]
+    if settings.access_network_info:
+        headers.append(("p-access-network-info", settings.access_network_info))
     if phone.sas is not None:
         headers.append(("require", "sec-agree"))
         headers.append(("proxy-require", "sec-agree"))

@@ -14,6 +14,7 @@ from imsbench.phone.phone import Phone, Registration
 from imsbench.protocol.address import parse_name_addr, parse_uri, same_address
 from imsbench.protocol.digest import initial_authorization, refresh_authorization
 from imsbench.protocol.sip import Response
+from imsbench.subscriber import Subscriber
 
 
 def refresh_delay(expires_s: float) -> float:
@@ -28,7 +29,7 @@ async def register(phone: Phone, outcome: Outcome) -> None:
     phone.clear = phone.clear_channel()
     registration = Registration(call_id=network.identifier(), from_tag=network.identifier())
     work = RegisterAttempt(phone, outcome, registration, network.settings.expires_s)
-    subscriber = phone.subscriber
+    subscriber = work.subscriber
     first = initial_authorization(subscriber.impi, subscriber.domain, f"sip:{subscriber.domain}")
     reply = await work.send("challenge", first)
     reply = await answer_challenges(work, reply, first)
@@ -50,7 +51,7 @@ async def reregister(phone: Phone, outcome: Outcome) -> None:
     if registration is None:
         raise Rejected("not registered")
     work = RegisterAttempt(phone, outcome, registration, network.settings.expires_s)
-    authorization = _refresh_authorization(phone, registration)
+    authorization = _refresh_authorization(work.subscriber, registration)
     reply = await work.send("refresh", authorization)
     reply = await answer_challenges(work, reply, authorization)
     _accept(work, reply)
@@ -70,7 +71,7 @@ async def deregister(phone: Phone, outcome: Outcome) -> None:
     if registration is None:
         raise Rejected("not registered")
     work = RegisterAttempt(phone, outcome, registration, 0)
-    authorization = _refresh_authorization(phone, registration)
+    authorization = _refresh_authorization(work.subscriber, registration)
     reply = await work.send("deregistration", authorization)
     reply = await answer_challenges(work, reply, authorization)
     if reply.status != 200:
@@ -111,7 +112,7 @@ def _accept(work: RegisterAttempt, reply: Response) -> None:
     registration.service_route = tuple(shared(v) for v in reply.values("service-route"))
     associated = reply.values("p-associated-uri")
     registration.impu = (
-        parse_name_addr(associated[0]).uri if associated else phone.subscriber.impu_temporary
+        parse_name_addr(associated[0]).uri if associated else work.subscriber.impu_temporary
     )
     registration.security_verify = tuple(shared(v) for v in work.verify)
     phone.registration = registration
@@ -131,8 +132,7 @@ def _granted(phone: Phone, reply: Response) -> int | None:
     return None
 
 
-def _refresh_authorization(phone: Phone, registration: Registration) -> str:
-    subscriber = phone.subscriber
+def _refresh_authorization(subscriber: Subscriber, registration: Registration) -> str:
     return refresh_authorization(
         subscriber.impi,
         subscriber.domain,

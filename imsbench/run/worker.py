@@ -7,11 +7,11 @@ reads that channel; EOF ends it.
 from __future__ import annotations
 
 import gc
+import os
 import random
 import signal
 import sys
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 from imsbench.engine.connections import EngineSettings
@@ -30,7 +30,7 @@ from imsbench.phone.phone import Network, PhoneSettings
 from imsbench.phone.requests import answer_request
 from imsbench.profile import Profile
 from imsbench.run.configs import population
-from imsbench.run.exits import HOST
+from imsbench.run.exits import HOST_LACKS
 from imsbench.run.phones import Phones
 from imsbench.run.steps import StepRun
 
@@ -74,6 +74,8 @@ class Worker:
         self._channel.send("ready", phones=len(self._phones.all))
         self._loop.call_at(clock() + _TICK_S, self._tick, None)
         self._loop.run()
+        if self._run is not None:  # the run ends within a step: what it has so far
+            self._step_done()
         self._send_result()
         self._driver.close()
         if self._backend is not None:
@@ -207,27 +209,7 @@ class Worker:
             backend_counters=self._backend.counters() if self._backend is not None else {},
             ladders=self._ladders,
             memory_rss=resident_bytes(),
-            partial=self._partial(),
         )
-
-    def _partial(self) -> Message | None:
-        """What the step under way has measured so far, for a run that ends within it."""
-        if self._run is None or self._repair:
-            return None
-        return {
-            "step": self._run.step.index,
-            "repair": False,
-            "registered": self._phones.registered,
-            "kpis": self._kpis.to_json(),
-            "health": self._health.end()
-            | {
-                "dropped": self._run.dropped,
-                "started": self._run.started,
-                "first_due_at": self._run.first_due_at,
-            },
-            "failures": list(self._failures.values()),
-            "counters": dict(self._counters() - self._before),
-        }
 
     # private: measuring
 
@@ -271,7 +253,7 @@ def _ladder(outcome: Outcome) -> list[Message]:
     ]
 
 
-def prepare_namespace(channel: ControlChannel, config: Message) -> None:
+def prepare_namespace(config: Message) -> None:
     """Links, routes and the phones' addresses (AnyIP) of this worker's own namespace."""
     for link in config["links"]:
         links.configure_link(link["name"], link["address"], link["prefix"])
@@ -291,24 +273,18 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator decides when a run ends
     try:
         enter_new_network_namespace()
-        channel.send("namespace", pid=_pid())
+        channel.send("namespace", pid=os.getpid())
         config = channel.wait("config")
         raise_open_files()
-        prepare_namespace(channel, config)
+        prepare_namespace(config)
         worker = Worker(channel, config)
     except (HostError, BackendError, links.LinkError, OSError) as error:
-        channel.send("error", text=str(error), exit=HOST)
-        return HOST
+        channel.send("error", text=str(error), exit=HOST_LACKS)
+        return HOST_LACKS
     except EOFError:
         return 0
     worker.serve()
     return 0
-
-
-def _pid() -> int:
-    import os
-
-    return os.getpid()
 
 
 if __name__ == "__main__":
