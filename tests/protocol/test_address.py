@@ -71,6 +71,7 @@ def test_uri(text: str, expected: SipUri) -> None:
         ("sip:a@b:123456", "bad port"),
         ("sip:a@[::1", "unclosed"),
         ("sip:a@[::1]junk", "bad port"),
+        ("sip:a@[::1]5", "bad port"),
         ("sip:a@2001:2::1", "bad port"),  # no brackets
     ],
 )

@@ -221,6 +221,7 @@ def test_window_given_its_highest_has_it_for_every_ind() -> None:
     for ind in range(32):
         assert not window.accept(100 << 5 | ind)
     assert window.accept(101 << 5 | 30)
+    assert not window.accept(100 << 5 | 4)
 
 
 @pytest.mark.parametrize("ind_bits", [0, 1, 4, 8])
