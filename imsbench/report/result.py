@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import json
 import pathlib
-from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
+    AwareDatetime,
     BaseModel,
     ConfigDict,
     Field,
     PlainSerializer,
     PlainValidator,
     ValidationError,
+    model_validator,
 )
 
 from imsbench.histogram import Histogram
 from imsbench.kpi.kpis import StepKpis
-from imsbench.kpi.thresholds import State
+from imsbench.kpi.thresholds import State, parse_threshold
 from imsbench.profile import Profile
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -50,6 +52,11 @@ def _kpis(value: object) -> StepKpis:
     if not isinstance(value, dict):
         raise ValueError("must be the KPIs of a step")
     return StepKpis.from_json(value)
+
+
+def _threshold(text: str) -> str:
+    parse_threshold(text)
+    return text
 
 
 HistogramField = Annotated[
@@ -258,7 +265,7 @@ class WorkerResult(Told):
 class ThresholdResult(Part):
     """One threshold of the profile, judged."""
 
-    text: str
+    text: Annotated[str, AfterValidator(_threshold)]
     """As the profile has it."""
     state: State
     """Over all steps."""
@@ -277,9 +284,9 @@ class RunResult(Part):
     """Name of the result's folder."""
     version: str
     """Version of imsbench."""
-    started: datetime
+    started: AwareDatetime
     """When the load began, UTC."""
-    ended: datetime
+    ended: AwareDatetime
     """When all was over, UTC."""
     status: Status
     """How it ended."""
@@ -307,6 +314,14 @@ class RunResult(Part):
     """Why the generator cannot vouch for the run as a whole; empty: it can."""
     exit_code: int
     """What the process returned."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        planned = len(self.profile.steps())
+        for step in self.steps:
+            if not 0 <= step.index < planned:
+                raise ValueError(f"step {step.index} of a profile with {planned} steps")
+        return self
 
     @property
     def valid(self) -> bool:

@@ -166,6 +166,8 @@ def _without_sums(value: object) -> object:
         lambda data: data["procedures"]["registration"].update(attempted="many"),
         lambda data: data["procedures"]["registration"].update(attempted=5),
         lambda data: data["procedures"]["registration"].update(failures=[{}]),
+        lambda data: data["procedures"]["registration"].update(ineffective=3),
+        lambda data: data["procedures"]["registration"].update(attempted=-1, succeeded=-2),
         lambda data: data["procedures"]["registration"]["histograms"].update(time={"hdr": "x"}),
         lambda data: data["procedures"]["registration"]["histograms"].update(
             wait=data["procedures"]["registration"]["histograms"]["time"]

@@ -1,0 +1,112 @@
+"""Results as files: they come back as they went, and what is none is refused in words."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import pathlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imsbench.report import ResultError, RunResult, read_result, render
+from imsbench.report import result as result_module
+from tests.report.results import hand_made
+
+
+@pytest.fixture(scope="module")
+def result() -> RunResult:
+    return hand_made()
+
+
+def test_a_result_comes_back_byte_for_byte(result: RunResult, tmp_path: pathlib.Path) -> None:
+    text = result.to_json()
+    folder = tmp_path / result.id
+    folder.mkdir()
+    (folder / "result.json").write_text(text, encoding="utf-8")
+    for path in (folder, folder / "result.json"):
+        again = read_result(path)
+        assert again.to_json() == text
+        assert render(again) == render(result)
+
+
+def test_the_file_holds_json_without_nan(result: RunResult) -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    data = json.loads(result.to_json(), parse_constant=refuse)
+    assert data["schema_version"] == 1
+    assert data["profile"]["phones"]["expires"] == "600000s"
+    assert data["steps"][1]["kpis"]["procedures"]["deregistration"]["first_started_at"] is None
+
+
+def test_nan_is_refused_before_it_enters(result: RunResult) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        type(result.steps[0]).model_validate(dict(result.steps[0]) | {"elapsed_s": float("nan")})
+
+
+@pytest.mark.parametrize(
+    ("spoil", "what"),
+    [
+        (lambda d: d.pop("schema_version"), "it has no schema_version"),
+        (lambda d: d.update(schema_version=2), "has schema version 2; this imsbench reads 1"),
+        (lambda d: d.update(status="fine"), "is damaged: status"),
+        (lambda d: d.pop("steps"), "steps: Field required"),
+        (lambda d: d.update(surprise=1), "surprise"),
+        (lambda d: d["profile"].update(seed="x"), "profile.seed"),
+        (lambda d: d["steps"][0].update(kpis=3), "steps.0.kpis: Value error, must be the KPIs"),
+        (lambda d: d["steps"][0]["kpis"].pop("lateness"), "not the KPIs of a step"),
+        (lambda d: d["steps"][0]["health"][0].update(loop_lag={}), "not a histogram"),
+        (lambda d: d["steps"][0]["health"][0].update(loop_lag=1), "must be a histogram"),
+        (lambda d: d["steps"][0].update(index=4), "step 4 of a profile with 4 steps"),
+        (lambda d: d["thresholds"][0].update(text="x | y"), "is not a threshold"),
+        (lambda d: d.update(started="2026-01-02T03:04:05"), "started"),
+        (lambda d: [s.clear() for s in d["steps"]], "and 23 more"),
+    ],
+)
+def test_damage_is_named(result: RunResult, spoil: object, what: str) -> None:
+    data = json.loads(result.to_json())
+    assert callable(spoil)
+    spoil(data)
+    with pytest.raises(ResultError) as caught:
+        RunResult.from_json(json.dumps(data))
+    assert what in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", "[" * 100_000, b"\xff\xfe\x00", "{}"])
+def test_what_is_no_result(text: str | bytes) -> None:
+    with pytest.raises(ResultError):
+        RunResult.from_json(text)
+
+
+@given(st.binary(max_size=40))
+def test_no_bytes_cause_a_traceback(data: bytes) -> None:
+    with pytest.raises(ResultError):
+        RunResult.from_json(data)
+
+
+def test_unreadable_files_are_named(tmp_path: pathlib.Path) -> None:
+    for path in (tmp_path / "none", tmp_path, pathlib.Path("a\0b")):
+        with pytest.raises(ResultError, match=r"cannot be read|null"):
+            read_result(path)
+    path = tmp_path / "result.json"
+    path.write_text("{}")
+    with pytest.raises(ResultError, match=r"result\.json: is not a result of imsbench"):
+        read_result(tmp_path)
+
+
+def test_a_childs_message_may_say_more(result: RunResult) -> None:
+    worker = result.workers[0].model_dump() | {"type": "result", "ladders": [[]]}
+    assert type(result.workers[0]).model_validate(worker) == result.workers[0]
+
+
+def test_every_field_says_what_it_is() -> None:
+    for node in ast.walk(ast.parse(inspect.getsource(result_module))):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for field, after in zip(node.body, [*node.body[1:], None], strict=True):
+            if isinstance(field, ast.AnnAssign):
+                documented = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+                assert documented, f"{node.name}: {ast.unparse(field)}"
