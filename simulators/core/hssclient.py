@@ -14,6 +14,7 @@ from simulators.cx import (
     CX,
     MultimediaAuthAnswer,
     MultimediaAuthRequest,
+    PushProfileRequest,
     ReasonCode,
     RegistrationTerminationRequest,
     ServerAssignmentAnswer,
@@ -32,6 +33,7 @@ CX_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 10.0
 
 OnRtr = Callable[[str, Sequence[str], ReasonCode], object]
+OnPpr = Callable[[str, bytes], bool]
 
 
 class HssClient:
@@ -44,6 +46,8 @@ class HssClient:
         self._visited = settings.domain.encode()
         self.on_rtr: OnRtr | None = None
         """Told (impi, impus, reason) of each registration termination."""
+        self.on_ppr: OnPpr | None = None
+        """Given (impi, User-Data) of each pushed profile; whether it could be used."""
         self.peer = Peer(
             origin_host=f"scscf.{settings.domain}",
             origin_realm=settings.domain,
@@ -141,7 +145,7 @@ class HssClient:
         raise CxFailure(command, "refused", int(code or 0), experimental=answer.result_code is None)
 
     def _on_request(self, request: DiameterMessage, connection: Connection) -> DiameterMessage:
-        """Requests of the HSS: RTR ends registrations; PPR changes nothing that is used here."""
+        """Requests of the HSS: RTR ends registrations, PPR replaces a profile."""
         if isinstance(request, RegistrationTerminationRequest):
             reason = request.deregistration_reason
             code = reason.reason_code if reason is not None else None
@@ -152,6 +156,12 @@ class HssClient:
                     ReasonCode.PERMANENT_TERMINATION if code is None else code,
                 )
             return request.answer(result_code=Result.SUCCESS)
+        if isinstance(request, PushProfileRequest):
+            data = request.user_data
+            if data is None:  # charging addresses or credentials: nothing of it is kept here
+                return request.answer(result_code=Result.SUCCESS)
+            if self.on_ppr is not None and self.on_ppr(request.user_name or "", data):
+                return request.answer(result_code=Result.SUCCESS)
         return request.answer(result_code=Result.UNABLE_TO_COMPLY)
 
 

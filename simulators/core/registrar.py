@@ -123,16 +123,16 @@ class Registrar:
                 self._number, register.impi, register.impu, user_data, "", "", "", 0, route, 0.0
             )
             self._by_impi[register.impi] = registration
-        else:
-            self._forget_identities(registration)
-            registration.user_data = user_data
-        for identity in {
-            register.impu,
-            *map(canonical_or_same, (*user_data.identities, *user_data.barred)),
-        }:
-            self._by_impu[identity] = registration
+        self.replace_profile(registration, user_data)
         self.refresh(registration, register, route, expires_s)
         return registration
+
+    def replace_profile(self, registration: Registration, user_data: UserData) -> None:
+        """The implicit set is this from now on (TS 29.228 §6.2.2.1, §6.1.2)."""
+        self._forget_identities(registration)
+        registration.user_data = user_data
+        for identity in _all_identities(registration):
+            self._by_impu[identity] = registration
 
     def refresh(
         self, registration: Registration, register: Register, route: PhoneRoute, expires_s: int
@@ -163,10 +163,12 @@ class Registrar:
         self._on_expired(registration)
 
     def _forget_identities(self, registration: Registration) -> None:
-        data = registration.user_data
-        for identity in (
-            registration.impu,
-            *map(canonical_or_same, (*data.identities, *data.barred)),
-        ):
+        for identity in _all_identities(registration):
             if self._by_impu.get(identity) is registration:
                 del self._by_impu[identity]
+
+
+def _all_identities(registration: Registration) -> list[str]:
+    data = registration.user_data
+    listed = map(canonical_or_same, (*data.identities, *data.barred))
+    return [registration.impu, *listed]

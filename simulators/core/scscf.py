@@ -245,6 +245,20 @@ class Scscf:
             registration.route.release()
         return len(ended)
 
+    def replace_profile(self, impi: str, data: bytes) -> bool:
+        """A PPR of the HSS (TS 29.228 §6.2.2.1): False if it cannot be read, or nobody is registered."""
+        registration = self.registrar.by_impi(impi)
+        try:
+            user_data = parse_user_data(data)
+        except UserDataError:
+            self._counters["User-Data unreadable"] += 1
+            return False
+        if registration is None:
+            return False
+        self.registrar.replace_profile(registration, user_data)
+        self._counters["profiles pushed"] += 1
+        return True
+
     # -- Cx
 
     async def _assign(self, impi: str, impus: Sequence[str], kind: ServerAssignmentType) -> bytes:

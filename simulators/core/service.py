@@ -54,6 +54,7 @@ class ReferenceCore:
                 self._refuser = ClearRefuser(clear, self.counters)
         if self._hss is not None:
             self._hss.on_rtr = self.scscf.deregister_by_network
+            self._hss.on_ppr = self.scscf.replace_profile
             await self._hss.connect()
         self.address = await self._listen("clear", host, port, "")
 
@@ -98,6 +99,9 @@ class ReferenceCore:
             self._refuser.close()
         self.scscf.close()
         self.pcscf.close()
+        for _ in range(3):  # what was accepted meanwhile, and the ends of what was aborted
+            await asyncio.sleep(0)
+            self.pcscf.close()
         if self._hss is not None:
             await self._hss.close()
         if self.backend is not None:
