@@ -17,11 +17,6 @@ MARGIN_S = 0.001
 MARGIN_SHARE = 0.05
 """Difference that is allowed as a share of the smaller time."""
 
-DROP_COUNTERS = (
-    "esp tun_queue_dropped", "esp raw_queue_dropped", "esp tun_write_failed", "esp raw_send_failed",
-)  # fmt: skip
-"""Counters of a worker that mean something was lost on its own side, not refused from the target."""
-
 _NAMES = {
     "registration": "registrations",
     "reregistration": "re-registrations",

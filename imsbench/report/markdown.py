@@ -62,7 +62,7 @@ def _head(result: RunResult) -> Lines:
 def _verdict(result: RunResult) -> Lines:
     yield "## Verdict"
     yield ""
-    reason = f": {cell(result.reason)}" if result.reason else ""
+    reason = f": {cell(result.reason).rstrip('.')}" if result.reason else ""
     yield f"- {_STATUS[result.status]}{reason}."
     ratios = [done.kpis.ratio("initial_registration_success_rate") for done in result.steps]
     succeeded, attempted = sum(r.part for r in ratios), sum(r.whole for r in ratios)

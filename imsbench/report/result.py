@@ -293,7 +293,7 @@ class RunResult(Part):
     reason: str = ""
     """Why it is not complete, in one sentence."""
     self_test: bool
-    """Whether the target was embedded: never publishable as a capacity."""
+    """Whether the target was ours, on the generator's machine: never publishable as a capacity."""
     seed: int
     """What the load was drawn from."""
     profile: Profile
