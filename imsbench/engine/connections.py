@@ -165,5 +165,6 @@ class Connections:
                 connection.half_close()
         else:
             self._events["keepalives_sent"] += 1
+            connection.reader.pongs_due += 1
             connection.send(b"\r\n\r\n")
             self._set_timer(connection, now + settings.keepalive_s)
