@@ -133,14 +133,14 @@ class SecurityAssociations:
                 break
             self.give_up(other)
 
-    def give_up(self, held: PhoneSas, grace_s: float = CLOSE_GRACE_S) -> None:
+    def give_up(self, held: PhoneSas) -> None:
         """Remove it once its connections have had time to close inside it."""
         if held.state in ("closing", "gone"):
             return
         held.state = "closing"
         if held.timer is not None:
             held.timer.cancel()
-        held.timer = asyncio.get_running_loop().call_later(grace_s, self._reset, held)
+        held.timer = asyncio.get_running_loop().call_later(CLOSE_GRACE_S, self._reset, held)
 
     def close(self) -> None:
         """Remove all sets at once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -162,6 +163,8 @@ class TestPhone:
         self.writer.close()
         if self._task is not None:
             self._task.cancel()
+        with contextlib.suppress(OSError):
+            await self.writer.wait_closed()
 
     async def exchange(self, request: Request) -> Response:
         """Send a request, wait for its final response."""
