@@ -256,6 +256,7 @@ def test_subscribers_must_be_possible(subscribers: str, text: str) -> None:
     [
         ("", "is empty"),
         ("- a\n- b", "must be a mapping"),
+        ("null", "must be a mapping"),
         ("a: [", "is not valid YAML"),
         ("a: &x [*x]", "line 1: alias *x: write the value out"),
         ("a: 1\n---\nb: 2", "another document"),

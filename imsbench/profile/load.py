@@ -47,10 +47,9 @@ def parse_profile(text: str, origin: str = "profile") -> Profile:
     """The profile of a YAML text; ProfileError carries all problems, ``origin`` names the text."""
     source = Source(text)
     problems = list(source.problems)
-    if source.value is None:
-        raise ProfileError(origin, problems)
     if not isinstance(source.value, dict):
-        problems.append(Problem("", 1, "must be a mapping: name, subscribers, phases …"))
+        if not problems:
+            problems.append(Problem("", 1, "must be a mapping: name, subscribers, phases …"))
         raise ProfileError(origin, problems)
     try:
         profile = Profile.model_validate(source.value)
