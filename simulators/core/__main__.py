@@ -17,14 +17,14 @@ import time
 from typing import Any
 
 from imsbench.host import links
-from imsbench.host.backend import BackendError
+from imsbench.host.backend import BackendError, SaBackend
 from imsbench.host.control import ControlChannel, child_channel, die_with_parent
 from imsbench.host.namespace import HostError, enter_new_network_namespace
 from imsbench.protocol.address import split_host_port
 from simulators.connection import PeerError
 from simulators.core.null import serve
 from simulators.core.nullphone import NullSettings, population_of
-from simulators.core.service import ReferenceCore
+from simulators.core.service import ReferenceCore, protected_backend
 from simulators.core.settings import CoreSettings
 
 EXIT_USAGE, EXIT_HOST, EXIT_DEFECT = 2, 5, 70
@@ -65,7 +65,7 @@ def _run_as_child(channel: ControlChannel) -> int:
     if config.get("null"):
         serve(NullSettings.from_config(config), channel)
     else:
-        asyncio.run(_serve(CoreSettings.from_config(config), channel))
+        _run_core(CoreSettings.from_config(config), channel)
     return 0
 
 
@@ -94,7 +94,7 @@ def _run_by_hand(arguments: list[str]) -> int:
     if options.null:
         serve(NullSettings.from_config(config), None)
     else:
-        asyncio.run(_serve(CoreSettings.from_config(config), None))
+        _run_core(CoreSettings.from_config(config), None)
     return 0
 
 
@@ -124,8 +124,15 @@ def _config_of(path: str) -> dict[str, Any]:
     }
 
 
-async def _serve(settings: CoreSettings, channel: ControlChannel | None) -> None:
-    core = ReferenceCore(settings)
+def _run_core(settings: CoreSettings, channel: ControlChannel | None) -> None:
+    backend = protected_backend(settings)
+    asyncio.run(_serve(settings, backend, channel))
+
+
+async def _serve(
+    settings: CoreSettings, backend: SaBackend | None, channel: ControlChannel | None
+) -> None:
+    core = ReferenceCore(settings, backend)
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -31,7 +31,7 @@ from simulators.core.nullnet import Connection, Loop, accept_all, cpu_s, start_c
 from simulators.core.nullphone import NullPhone, NullSas, NullSettings
 from simulators.core.nullsip import Head, copied
 from simulators.core.service import protected_backend
-from simulators.core.transport import listening_socket
+from simulators.core.transport import listening_socket, outer_devices
 
 CLOSE_GRACE_S = 2.0
 REMOVE_GRACE_S = 0.5
@@ -39,14 +39,12 @@ TICK_S = 1.0
 
 
 class NullTarget:
-    """All of it; ``backend`` may be handed in, for tests."""
+    """All of it; ``backend`` is protected_backend(settings.core)."""
 
-    def __init__(self, settings: NullSettings, *, backend: SaBackend | None = None) -> None:
+    def __init__(self, settings: NullSettings, backend: SaBackend | None) -> None:
         core = self._settings = settings.core
         self.counters: Counter[str] = Counter()
         self.loop = Loop()
-        if core.ipsec != "off" and backend is None:
-            backend = protected_backend(core)
         self.backend = backend
         self._domain = core.domain.encode()
         port = core.listen[1] if backend is None else core.port_ps
@@ -77,14 +75,10 @@ class NullTarget:
         if backend is None:
             return
         backend.attach(self.loop.add_reader)
-        device = backend.device
-        protected = listening_socket(
-            core.listen[0], core.port_ps, device=device, reuse_port=bool(device)
-        )
-        accept_all(self.loop, protected, self._on_protected)
-        if device:
-            outside = listening_socket(core.listen[0], core.port_ps, reuse_port=True)
-            accept_all(self.loop, outside, self._on_outside)
+        host, port, device = core.listen[0], core.port_ps, backend.device
+        accept_all(self.loop, listening_socket(host, port, device=device), self._on_protected)
+        for outer in outer_devices(device) if device else ():
+            accept_all(self.loop, listening_socket(host, port, device=outer), self._on_outside)
 
     # -- connections
 
@@ -297,7 +291,7 @@ class NullTarget:
 
 def serve(settings: NullSettings, channel: ControlChannel | None) -> None:
     """Run until told to stop, or until the channel's other end is gone."""
-    target = NullTarget(settings)
+    target = NullTarget(settings, protected_backend(settings.core))
     target.start()
     if channel is not None:
         channel.setblocking(False)

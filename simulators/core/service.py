@@ -20,19 +20,20 @@ from simulators.core.transport import ClearRefuser, Kind, SipConnection, listeni
 class ReferenceCore:
     """P-, I- and S-CSCF in the running loop.
 
-    ``cx`` and ``backend`` may be handed in, for tests; else they are made from the settings.
+    ``backend`` is protected_backend(settings), made before the loop started (its netlink calls are
+    synchronous), or None with ipsec off. ``cx`` may be handed in, for tests.
     """
 
     def __init__(
-        self, settings: CoreSettings, *, cx: Cx | None = None, backend: SaBackend | None = None
+        self, settings: CoreSettings, backend: SaBackend | None, *, cx: Cx | None = None
     ) -> None:
         self.settings = settings
         self.counters: Counter[str] = Counter()
         self._hss = HssClient(settings) if cx is None else None
         found = cx if cx is not None else self._hss
         assert found is not None
-        if settings.ipsec != "off" and backend is None:
-            backend = protected_backend(settings)
+        if (settings.ipsec == "off") != (backend is None):
+            raise ValueError(f"ipsec {settings.ipsec} and a backend do not fit together")
         self.backend = backend
         self.scscf = Scscf(settings, found, self.counters)
         icscf = Icscf(found, self.scscf, self.counters)
@@ -50,8 +51,7 @@ class ReferenceCore:
             backend.attach(asyncio.get_running_loop().add_reader)
             await self._listen("protected", host, settings.port_ps, backend.device)
             if backend.device:
-                clear = listening_socket(host, settings.port_ps, reuse_port=True)
-                self._refuser = ClearRefuser(clear, self.counters)
+                self._refuser = ClearRefuser(host, settings.port_ps, backend.device, self.counters)
         if self._hss is not None:
             self._hss.on_rtr = self.scscf.deregister_by_network
             self._hss.on_ppr = self.scscf.replace_profile
@@ -59,7 +59,7 @@ class ReferenceCore:
         self.address = await self._listen("clear", host, port, "")
 
     async def _listen(self, kind: Kind, host: str, port: int, device: str) -> tuple[str, int]:
-        sock = listening_socket(host, port, device=device, reuse_port=bool(device))
+        sock = listening_socket(host, port, device=device)
         server = await asyncio.get_running_loop().create_server(
             lambda: SipConnection(self.pcscf, kind), sock=sock, backlog=4096
         )
@@ -108,8 +108,13 @@ class ReferenceCore:
             self.backend.close()
 
 
-def protected_backend(settings: CoreSettings) -> SaBackend:
-    """The SA backend of this host for these settings; BackendError says what is missing."""
+def protected_backend(settings: CoreSettings) -> SaBackend | None:
+    """The SA backend of this host for these settings, None with ipsec off.
+
+    BackendError says what is missing. Call it before a loop runs.
+    """
+    if settings.ipsec == "off":
+        return None
     last = settings.port_pc_first + settings.port_pc_count - 1
     ports = ((settings.port_ps, settings.port_ps), (settings.port_pc_first, last))
     return choose_backend(settings.ipsec, "pcscf", settings.ip_version, ports)

@@ -128,24 +128,24 @@ class SipConnection(asyncio.Protocol):
             self._transport.abort()
 
 
-def listening_socket(
-    address: str, port: int, *, device: str = "", reuse_port: bool = False
-) -> socket.socket:
+def listening_socket(address: str, port: int, *, device: str = "") -> socket.socket:
     """A listening TCP socket; OSError names what the host refuses.
 
-    A listener bound to a device and one that is not may share a port only with SO_REUSEPORT; the
-    kernel prefers the one that is bound to the device a segment came in by.
+    Listeners bound to different devices may share a port; one that is bound to none may not.
     """
     sock = _socket(address, device)
     try:
-        if reuse_port:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         sock.bind((address, port))
         sock.listen(BACKLOG)
     except OSError as error:
         sock.close()
         raise OSError(error.errno, f"listen on {address} port {port}: {error.strerror}") from error
     return sock
+
+
+def outer_devices(device: str) -> list[str]:
+    """All links of this network namespace but the device of protected sockets."""
+    return [name for _, name in socket.if_nameindex() if name != device]
 
 
 async def connect(
@@ -176,21 +176,28 @@ def _socket(address: str, device: str) -> socket.socket:
 
 
 class ClearRefuser:
-    """Counts and closes what comes to the protected server port outside the SAs (TS 33.203 §7.1)."""
+    """Counts and closes what comes to the protected server port outside the SAs (TS 33.203 §7.1).
 
-    def __init__(self, sock: socket.socket, counters: Counter[str]) -> None:
-        self._socket = sock
+    One listener on each outer link: an unbound one could be found by what came out of an SA.
+    """
+
+    def __init__(self, address: str, port: int, device: str, counters: Counter[str]) -> None:
         self._counters = counters
-        asyncio.get_running_loop().add_reader(sock.fileno(), self._refuse)
+        self._sockets = [
+            listening_socket(address, port, device=outer) for outer in outer_devices(device)
+        ]
+        for sock in self._sockets:
+            asyncio.get_running_loop().add_reader(sock.fileno(), self._refuse, sock)
 
-    def _refuse(self) -> None:
+    def _refuse(self, sock: socket.socket) -> None:
         with contextlib.suppress(OSError):  # BlockingIOError: all of them are accepted
             while True:
-                accepted, _ = self._socket.accept()
+                accepted, _ = sock.accept()
                 accepted.close()
                 self._counters["clear connections to the protected port"] += 1
 
     def close(self) -> None:
         """Stop listening."""
-        asyncio.get_running_loop().remove_reader(self._socket.fileno())
-        self._socket.close()
+        for sock in self._sockets:
+            asyncio.get_running_loop().remove_reader(sock.fileno())
+            sock.close()

@@ -258,7 +258,7 @@ async def running(cx: FakeCx | None = None, **changes: Any) -> AsyncIterator[Ref
         "ipsec": "off" if backend is None else "auto",
     }
     settings = CoreSettings(**values | changes)
-    core = ReferenceCore(settings, cx=cx or FakeCx(), backend=backend)
+    core = ReferenceCore(settings, backend, cx=cx or FakeCx())
     await core.start()
     try:
         yield core

@@ -23,7 +23,7 @@ async def core_and_hss() -> AsyncIterator[tuple[ReferenceCore, HssNode]]:
     hss = HssNode(Procedures(POPULATION, seed=1), origin_host="hss.test", origin_realm=DOMAIN)
     address = await hss.peer.listen("127.0.0.1", 0)
     settings = CoreSettings(listen=("127.0.0.1", 0), domain=DOMAIN, ipsec="off", hss=address)
-    core = ReferenceCore(settings)
+    core = ReferenceCore(settings, None)
     await core.start()
     try:
         yield core, hss
@@ -142,7 +142,7 @@ def test_a_core_without_a_hss_does_not_start(monkeypatch: pytest.MonkeyPatch) ->
         settings = CoreSettings(
             listen=("127.0.0.1", 0), domain=DOMAIN, ipsec="off", hss=("127.0.0.1", 1)
         )
-        core = ReferenceCore(settings)
+        core = ReferenceCore(settings, None)
         with pytest.raises(NoConnection):
             await core.start()
         await core.close()

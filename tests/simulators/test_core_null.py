@@ -21,7 +21,7 @@ from tests.simulators.core_helpers import DOMAIN, POPULATION, TestPhone
 def null_target() -> Iterator[NullTarget]:
     """A null target that runs in a thread."""
     core = CoreSettings(listen=("127.0.0.1", 0), domain=DOMAIN, ipsec="off")
-    target = NullTarget(NullSettings(core, POPULATION))
+    target = NullTarget(NullSettings(core, POPULATION), None)
     target.start()
     thread = threading.Thread(target=target.loop.run)
     target.loop.later(0.0, lambda: None)
