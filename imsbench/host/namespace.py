@@ -56,12 +56,14 @@ def enter_network_namespace_of(pid: int) -> None:
 
 
 def have_net_admin() -> bool:
-    """Whether this process may make network namespaces, links, TUN devices and raw sockets."""
-    return not refused_privileges()
+    """Whether this process may make network namespaces, links and raw sockets."""
+    return not refused_privileges(with_tun=False)
 
 
-def refused_privileges() -> list[str]:
+def refused_privileges(*, with_tun: bool = True) -> list[str]:
     """What the host refuses, each named with its reason; empty where all is granted.
+
+    ``with_tun``: whether a TUN device is wanted too (user-space ESP).
 
     Tried for real, in a child and in a namespace that dies with it: a capability bit says little in
     a container whose seccomp filter or security module refuses the call.
@@ -71,7 +73,7 @@ def refused_privileges() -> list[str]:
     if pid == 0:
         try:
             os.close(reader)
-            text = "\n".join(_try_privileges())
+            text = "\n".join(_try_privileges(with_tun))
             os.write(writer, text.encode())
         finally:
             os._exit(0)
@@ -82,7 +84,7 @@ def refused_privileges() -> list[str]:
     return answer.split("\n") if answer else []
 
 
-def reexec_rootless() -> None:
+def reexec_rootless(*, with_tun: bool = True) -> None:
     """Make this process root over namespaces of its own, if it is not capable already.
 
     Returns at once where nothing is refused. Else the process enters a user, a network and a mount
@@ -90,7 +92,7 @@ def reexec_rootless() -> None:
     every privilege that is refused even there. Fits targets that live inside the namespaces
     (embedded, null): nothing in there reaches the host's network.
     """
-    refused = refused_privileges()
+    refused = refused_privileges(with_tun=with_tun)
     if not refused:
         return
     if os.environ.get(ROOTLESS_MARK):
@@ -107,7 +109,7 @@ def reexec_rootless() -> None:
         Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
     except OSError as error:
         raise HostError(f"a user namespace may not map uid {uid}: {error.strerror}") from error
-    refused = refused_privileges()
+    refused = refused_privileges(with_tun=with_tun)
     if refused:
         raise HostError(_refusal("with and without a user namespace", refused))
     environment = os.environ | {ROOTLESS_MARK: "1"}
@@ -127,13 +129,14 @@ def _unshare(flags: int, what: str) -> None:
     raise HostError(f"refused: {what}: {os.strerror(number)}{hint}")
 
 
-def _try_privileges() -> list[str]:
+def _try_privileges(with_tun: bool) -> list[str]:
     refused = _refused(enter_new_network_namespace, "CAP_SYS_ADMIN, CAP_NET_ADMIN: new network")
     if refused:  # the rest would be tried on the host itself
         return refused
     refused += _refused(lambda: links.create_veth("try0", "try1"), "CAP_NET_ADMIN: veth links")
     refused += _refused(_try_raw_socket, "CAP_NET_RAW: raw socket for ESP")
-    refused += _refused(lambda: tun.open_tun("tryesp").close(), "TUN device")
+    if with_tun:
+        refused += _refused(lambda: tun.open_tun("try2").close(), "TUN device")
     return refused
 
 

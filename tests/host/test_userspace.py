@@ -167,8 +167,8 @@ def test_clear_segments_do_not_reach_protected_listeners(pair: Pair) -> None:
     assert phone.do(hosts.connect, "clear", version, "ims0", source, to) == "connected"
     assert pcscf.do(hosts.accept, "ps", "taken", 0.2) is None
     assert pcscf.do(hosts.accept, "ps-clear", "counted") == source
-    phone.do(hosts.close, "clear", "counted")
-    pcscf.do(hosts.close, "clear", "counted")
+    phone.do(hosts.abort, "clear", "counted")
+    pcscf.do(hosts.abort, "clear", "counted")
     pair.remove(sas)
 
 
