@@ -100,14 +100,11 @@ def _add_load_commands(commands: argparse._SubParsersAction[argparse.ArgumentPar
         help="one phone registers; every message with its time",
         description="Why does it not register? One phone, its ladder, and what to look at.",
     )
+    text = "a YAML file, or the name of a shipped one"
+    run.add_argument("profile", metavar="PROFILE", help=text)
+    check.add_argument("profile", metavar="PROFILE", help=text)
+    register.add_argument("profile", metavar="PROFILE", help=text, nargs="?", default=_DEMO)
     for command, function in ((run, _run), (check, _check), (register, _register)):
-        optional = {"nargs": "?", "default": _DEMO} if command is register else {}
-        command.add_argument(
-            "profile",
-            metavar="PROFILE",
-            help="a YAML file, or the name of a shipped one",
-            **optional,
-        )
         command.add_argument(
             "--target",
             metavar="T",
@@ -174,7 +171,7 @@ def _check(arguments: argparse.Namespace) -> int:
     print(f"profile  {profile.describe()}")
     findings = preflight.findings(profile)
     for finding in findings:
-        print(f"host     {finding.describe()}")
+        print(f"host     {'ok   ' if finding.ok else 'lacks'}  {finding}")
     if not all(finding.ok for finding in findings):
         print("The host lacks something; nothing was sent to the target.")
         return exits.HOST_LACKS

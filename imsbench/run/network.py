@@ -32,10 +32,11 @@ def become_capable(profile: Profile) -> None:
     target is reached through the host's own network and needs root. RunRefused names what is
     refused.
     """
+    with_tun = profile.phones.ipsec in ("auto", "userspace")
     try:
         if profile.target.kind != "external":
-            namespace.reexec_rootless()
-        elif refused := namespace.refused_privileges():
+            namespace.reexec_rootless(with_tun=with_tun)
+        elif refused := namespace.refused_privileges(with_tun=with_tun):
             raise exits.RunRefused(
                 "an external target is reached through this host's own network, which needs root "
                 "or these privileges:\n" + "\n".join(refused),
@@ -80,24 +81,17 @@ def lay(plan: Topology, pids: Mapping[str, int]) -> None:
         ) from error
 
 
-def host_findings(profile: Profile) -> list[str]:
-    """What an external target needs of this host and does not find; each says what to do.
+def forwarding_advice(profile: Profile) -> str:
+    """What to set so that this host forwards the phones' packets; empty where it does.
 
     Nothing host-wide is set here: forwarding for all is the administrator's to switch on.
     """
-    if profile.target.kind != "external":
-        return []
-    findings = []
     address, _ = configs.pcscf(profile)
     sysctl = _FORWARDING[profile.phones.ip_version]
-    value = Path("/proc/sys", sysctl).read_text().strip()
-    if value == "0" and not _is_local(address):
-        name = sysctl.replace("/", ".")
-        findings.append(
-            f"{name} is 0: this host does not forward the phones' packets to {address}; "
-            f"set it with: sysctl -w {name}=1"
-        )
-    return findings
+    if Path("/proc/sys", sysctl).read_text().strip() != "0" or _is_local(address):
+        return ""
+    name = sysctl.replace("/", ".")
+    return f"{name} is 0: set it with: sysctl -w {name}=1"
 
 
 def route_advice(profile: Profile) -> str:

@@ -1,0 +1,63 @@
+"""Before a load: what it needs of this host, with the arithmetic, and what the host lacks."""
+
+from __future__ import annotations
+
+from imsbench.host import limits
+from imsbench.profile import Profile
+from imsbench.run import configs, network
+from imsbench.run.exits import HOST_LACKS, RunRefused
+
+
+def needs(profile: Profile) -> limits.Needs:
+    """What the profile's load asks of this host."""
+    phones = profile.phones
+    protected = phones.ipsec != "off"
+    return limits.Needs(
+        phones=max(step.registered for step in profile.steps()),
+        workers=profile.generator.workers,
+        ip_version=phones.ip_version,
+        # Protected: one each way (TS 33.203 §7.1). In clear all goes over the phone's own one.
+        connections_per_phone=2 if protected else 1,
+        embedded=profile.target.kind != "external",
+        tun=protected and phones.ipsec != "kernel",
+        port_uc_first=phones.port_uc_first,
+        port_uc_count=phones.port_uc_count,
+        other_ports=(phones.port_us, phones.clear_port) if protected else (),
+        shortest_period_s=_shortest_period_s(profile) if protected else 0.0,
+    )
+
+
+def findings(profile: Profile) -> list[limits.Finding]:
+    """Every need of the profile's load, met or not."""
+    asked = needs(profile)
+    found = limits.check(asked, limits.read_host(asked))
+    if profile.target.kind == "external":
+        lacking = network.forwarding_advice(profile)
+        found.append(
+            limits.Finding(
+                what="forwarding",
+                needed=1,
+                available=0 if lacking else 1,
+                arithmetic=f"from the phones to {configs.pcscf(profile)[0]}",
+                advice=lacking,
+            )
+        )
+    return found
+
+
+def refuse_if_lacking(profile: Profile) -> None:
+    """RunRefused with everything that this host lacks for the profile's load."""
+    if text := limits.refusal(findings(profile)):
+        raise RunRefused(text, HOST_LACKS)
+
+
+def _shortest_period_s(profile: Profile) -> float:
+    """Least time between two new SA sets of one phone, on average over the phones; 0: never again."""
+    periods = [
+        step.registered / step.rate
+        for step in profile.steps()
+        if step.kind == "cycle" and step.rate
+    ]
+    if profile.target.reauthenticate:
+        periods.append(min(profile.target.expires, profile.phones.expires) / 2)
+    return min(periods, default=0.0)
