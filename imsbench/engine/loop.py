@@ -57,7 +57,7 @@ class Loop:
         """How late the probe timer was called: the loop lag, seconds."""
         self.busy_s = 0.0
         """Time spent in callbacks since the start, seconds."""
-        self._handlers: dict[int, Callable[[int], None]] = {}
+        self._handlers: dict[int, Callable[[int], object]] = {}
         self._heap: list[tuple[float, int, Timer]] = []
         self._sequence = 0
         self._timer_fd = TimerFd()
@@ -67,7 +67,7 @@ class Loop:
         self._next_probe_at = self.now + PROBE_S
         self.call_at(self._next_probe_at, self._probe, None)
 
-    def register(self, fd: int, events: int, handler: Callable[[int], None]) -> None:
+    def register(self, fd: int, events: int, handler: Callable[[int], object]) -> None:
         """Call handler(event mask) whenever the descriptor is ready (level-triggered)."""
         self._handlers[fd] = handler
         self.epoll.register(fd, events)
@@ -81,7 +81,7 @@ class Loop:
         if self._handlers.pop(fd, None) is not None:
             self.epoll.unregister(fd)
 
-    def add_reader(self, fd: int, callback: Callable[[], None]) -> None:
+    def add_reader(self, fd: int, callback: Callable[[], object]) -> None:
         """As asyncio's: call back whenever the descriptor is readable."""
         self.register(fd, select.EPOLLIN, lambda _mask: callback())
 

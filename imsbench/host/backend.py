@@ -10,7 +10,7 @@ from imsbench.protocol.secagree import SaSet
 Side = Literal["phone", "pcscf"]
 """Which end of the SA set this host is."""
 
-AddReader = Callable[[int, Callable[[], None]], None]
+AddReader = Callable[[int, Callable[[], object]], object]
 """(fd, callback): what a loop offers; asyncio's add_reader and the engine's have this shape."""
 
 

@@ -64,7 +64,8 @@ def configure_tun(
     """Set the device up as the way of protected sockets; LinkError if the kernel refuses.
 
     A default route of the worst metric, no reverse-path filter (what comes out of the device has
-    its way back elsewhere), no address and no chatter of its own; a rule per protected port range.
+    its way back elsewhere), no address and no chatter of its own; a rule per protected port range,
+    whose ports no connection gets by chance.
     """
     ipv6 = Path(f"/proc/sys/net/ipv6/conf/{name}")
     if ip_version == 6:
@@ -80,6 +81,9 @@ def configure_tun(
     links.add_route(everything, dev=name, metric=ROUTE_METRIC)
     if protected_ports:
         links.add_route(everything, dev=name, table=ROUTE_TABLE)
+        # An ephemeral port in these ranges would lead a clear connection into the device.
+        ranges = ",".join(f"{first}-{last}" for first, last in sorted(protected_ports))
+        links.set_sysctl("net/ipv4/ip_local_reserved_ports", ranges)
     for first, last in protected_ports:
         links.add_source_port_rule(ip_version, first, last, ROUTE_TABLE, ROUTE_TABLE)
 

@@ -121,6 +121,7 @@ class UserspaceEsp:
         self.device = tun_name
         self._side = side
         self._version = ip_version
+        self._seal = self._seal_ipv6 if ip_version == 6 else self._seal_ipv4
         self._out: dict[bytes, _Outbound] = {}
         self._in: dict[bytes, _Inbound] = {}
         self._count = dict.fromkeys(_COUNTERS, 0)
@@ -141,12 +142,9 @@ class UserspaceEsp:
 
     def attach(self, add_reader: AddReader) -> None:
         """Give both descriptors to the loop, which must let go of them before ``close``."""
-        if self._version == 6:
-            add_reader(self._tun.fileno(), self._seal_ipv6)
-            add_reader(self._receiver.fileno(), self._open_ipv6)
-        else:
-            add_reader(self._tun.fileno(), self._seal_ipv4)
-            add_reader(self._receiver.fileno(), self._open_ipv4)
+        add_reader(self._tun.fileno(), self._seal_batch)
+        opened = self._open_ipv6 if self._version == 6 else self._open_ipv4
+        add_reader(self._receiver.fileno(), opened)
 
     def install(self, sas: SaSet) -> None:
         """Two SAs out, two in; BackendError where an SPI or a pair of ports is taken."""
@@ -166,7 +164,13 @@ class UserspaceEsp:
         self._in.update((spi, _Inbound(sa, keys)) for spi, sa in into)
 
     def remove(self, sas: SaSet) -> None:
-        """Take a set away, sending SAs first; one that is not there is no error."""
+        """Take a set away, sending SAs first; one that is not there is no error.
+
+        What its sockets have sent before is still in the device's queue and leaves under the SAs: the
+        acknowledgement of a FIN, without which the far end would send it again and again.
+        """
+        while self._seal():
+            pass
         for sa in sas.sas_from(self._side):
             selector = _selector(sa)
             outbound = self._out.get(selector)
@@ -200,14 +204,18 @@ class UserspaceEsp:
             if file is not None:
                 file.close()
 
-    def _seal_ipv4(self) -> None:
+    def _seal_batch(self) -> None:
+        self._seal()
+
+    def _seal_ipv4(self) -> bool:
+        """Seal what the device hands out; whether there may be more."""
         read, descriptor, find = os.read, self._tun.fileno(), self._out.get
         send, count = self._sender.sendto, self._count
         for _ in range(BATCH):
             try:
                 packet = read(descriptor, _READ_SIZE)
             except BlockingIOError:
-                return
+                return False
             outbound = find(packet[12:24])
             protocol = packet[9]
             if (
@@ -231,15 +239,17 @@ class UserspaceEsp:
             else:
                 count["packets_out"] += 1
                 count["bytes_out"] += sent
+        return True
 
-    def _seal_ipv6(self) -> None:
+    def _seal_ipv6(self) -> bool:
+        """Seal what the device hands out; whether there may be more."""
         read, descriptor, find = os.read, self._tun.fileno(), self._out.get
         send, count = self._sender.sendto, self._count
         for _ in range(BATCH):
             try:
                 packet = read(descriptor, _READ_SIZE)
             except BlockingIOError:
-                return
+                return False
             outbound = find(packet[8:44])
             protocol = packet[6]
             if outbound is None or protocol not in _TRANSPORTS:
@@ -257,6 +267,7 @@ class UserspaceEsp:
             else:
                 count["packets_out"] += 1
                 count["bytes_out"] += sent
+        return True
 
     def _drop_out(self, whole: bool, protocol: int) -> None:
         kind = "no_sa_out" if whole and protocol in _TRANSPORTS else "other_out"

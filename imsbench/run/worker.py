@@ -29,7 +29,7 @@ from imsbench.outcome import LadderLine, Outcome
 from imsbench.phone.phone import Network, PhoneSettings
 from imsbench.phone.requests import answer_request
 from imsbench.profile import Profile
-from imsbench.run.configs import population
+from imsbench.run.configs import population, repair_rate
 from imsbench.run.exits import HOST_LACKS
 from imsbench.run.phones import Phones
 from imsbench.run.steps import StepRun
@@ -169,8 +169,7 @@ class Worker:
             workers=self._workers,
             on_done=self._step_done,
         )
-        rate = next((s.rate for s in self._steps if s.kind == "fill"), 50.0)
-        self._run.begin(message["at"], repair=self._repair, repair_rate=rate)
+        self._run.begin(message["at"], repair=self._repair, repair_rate=repair_rate(self._profile))
 
     def _step_done(self) -> None:
         run = self._run
