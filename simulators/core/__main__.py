@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -35,8 +36,9 @@ _LOG = logging.getLogger("simulators.core")
 
 def main() -> int:
     """Run until told to stop; the exit code is imsbench's (5: the host lacks something)."""
-    logging.basicConfig(level=logging.WARNING, format="core: %(levelname)s %(name)s: %(message)s")
     channel = child_channel()
+    level = logging.INFO if channel is None else logging.WARNING
+    logging.basicConfig(level=level, format="core: %(message)s")
     try:
         if channel is None:
             return _run_by_hand(sys.argv[1:])
@@ -52,7 +54,7 @@ def _failed(channel: ControlChannel | None, error: Exception, code: int) -> int:
     text = f"{type(error).__name__}: {error}"
     if channel is not None:
         channel.send("error", text=f"core: {text}", exit=code)
-    _LOG.error("%s", text)
+    _LOG.error("%s", text, exc_info=code == EXIT_DEFECT)
     return code
 
 
@@ -87,9 +89,9 @@ def _run_by_hand(arguments: list[str]) -> int:
     parser.add_argument("--null", action="store_true", help="the null target, without a HSS")
     options = parser.parse_args(arguments)
     config = _config_of(options.profile)
-    host, port = split_host_port(options.listen)
-    config["listen"] = [host, port or 5060]
-    config["hss"] = list(split_host_port(options.hss))
+    host, port = _split(options.listen, 5060)
+    config["listen"] = [host, port]
+    config["hss"] = list(_split(options.hss, 3868))
     config["ip_version"] = 6 if ":" in host else 4
     if options.null:
         serve(NullSettings.from_config(config), None)
@@ -98,27 +100,39 @@ def _run_by_hand(arguments: list[str]) -> int:
     return 0
 
 
+def _split(text: str, default_port: int) -> tuple[str, int]:
+    """ADDRESS or ADDRESS:PORT; an IPv6 address needs brackets only beside a port."""
+    if text.count(":") > 1 and not text.startswith("["):
+        return text, default_port
+    host, port = split_host_port(text)
+    return host, port or default_port
+
+
 def _config_of(path: str) -> dict[str, Any]:
     """What the control channel would bring, out of a profile."""
     # Only here: a coordinator sends plain settings instead.
-    from imsbench.profile import load_profile
+    from imsbench.profile import ProfileError, load_profile
 
-    profile = load_profile(path)
+    try:
+        profile = load_profile(path)
+    except ProfileError as error:
+        raise ValueError(str(error)) from error
     population = profile.subscribers.model_dump() | {"seed": profile.seed}
-    target = profile.target.model_dump()
+    population["domain"] = population["domain"].lower()
+    target = profile.target
     return {
         "domain": population_of(population).home_domain,
         "population": population,
         "ipsec": profile.phones.ipsec,
         "algs": [[alg, ealg] for alg in profile.phones.algs for ealg in profile.phones.ealgs],
-        "expires_s": target["expires"],
-        "min_expires_s": target["min_expires"],
-        "reauthenticate": target["reauthenticate"],
-        "loss_share": target["loss_share"],
+        "expires_s": target.expires,
+        "min_expires_s": target.min_expires,
+        "reauthenticate": target.reauthenticate,
+        "loss_share": target.loss_share,
         "delay": {
-            "kind": target["delay"]["kind"],
-            "mean_s": target["delay"]["mean"],
-            "sigma": target["delay"]["sigma"],
+            "kind": target.delay.kind,
+            "mean_s": target.delay.mean,
+            "sigma": target.delay.sigma,
         },
         "seed": profile.seed,
     }
@@ -141,10 +155,12 @@ async def _serve(
         channel.setblocking(False)
         loop.add_reader(channel.fileno(), _on_control, channel, stopped)
     await core.start()
+    gc.collect()
+    gc.freeze()  # what stands now is not walked again
     if channel is not None:
         channel.send("ready")
     else:
-        _LOG.warning("listening on %s port %s", *core.address)
+        _LOG.info("P-CSCF at %s port %s", *core.address)
     while not stopped.is_set():
         try:
             async with asyncio.timeout(TICK_S):
@@ -154,6 +170,7 @@ async def _serve(
                 channel.send("tick", counts=core.counts(), cpu_s=time.process_time())
     result = core.result()
     await core.close()
+    _LOG.info("%s", result)
     if channel is not None:
         channel.send("result", **result)
 

@@ -10,6 +10,10 @@ port_pc to port_us, and SAs go 2.5 s after the 200 to a de-registration.
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import logging
+import time
 from collections import Counter
 from typing import Any
 
@@ -27,7 +31,7 @@ from imsbench.protocol.secagree import (
 )
 from imsbench.subscriber import Subscriber
 from simulators.core import nullsip
-from simulators.core.nullnet import Connection, Loop, accept_all, cpu_s, start_connect
+from simulators.core.nullnet import Connection, Loop, accept_all, start_connect
 from simulators.core.nullphone import NullPhone, NullSas, NullSettings
 from simulators.core.nullsip import Head, copied
 from simulators.core.service import protected_backend
@@ -36,6 +40,8 @@ from simulators.core.transport import listening_socket, outer_devices
 CLOSE_GRACE_S = 2.0
 REMOVE_GRACE_S = 0.5
 TICK_S = 1.0
+
+_LOG = logging.getLogger(__name__)
 
 
 class NullTarget:
@@ -58,6 +64,7 @@ class NullTarget:
         self._spi = 4096
         self._branch = 0
         self.registered = 0
+        """Phones that are registered now."""
         self._listener = listening_socket(*core.listen)
         self.address = self._listener.getsockname()[:2]
         """Where the unprotected port listens."""
@@ -148,17 +155,20 @@ class NullTarget:
     def _registered(self, connection: Connection, phone: NullPhone, head: Head) -> None:
         granted_s = min(nullsip.expires_of(head, 3600), self._settings.expires_s)
         contact = _uri(head)
-        if connection.phone is not phone:
-            connection.phone = phone
+        connection.phone = phone
         connection.send(nullsip.REGISTERED % (*copied(head), contact, granted_s, phone.routes))
-        self.counters["registered"] += 1
+        self.registered += not phone.registered
+        phone.registered = True
+        self.counters["registrations"] += 1
 
     def _deregistered(self, connection: Connection, phone: NullPhone, head: Head) -> None:
         if phone.dialog is not None:
             self._notify(connection, phone, b"terminated", b"unregistered", b"terminated")
             phone.dialog = None
         connection.send(nullsip.DEREGISTERED % copied(head))
-        self.counters["deregistered"] += 1
+        self.registered -= phone.registered
+        phone.registered = False
+        self.counters["de-registrations"] += 1
         if phone.sas is not None:
             self._give_up(phone.sas)
             phone.sas = None
@@ -180,7 +190,7 @@ class NullTarget:
         else:
             self._notify(connection, phone, b"active", b"registered", b"terminated;reason=timeout")
             phone.dialog = None
-        self.counters["subscribed"] += 1
+        self.counters["subscriptions"] += 1
 
     def _notify(
         self,
@@ -274,11 +284,12 @@ class NullTarget:
         """What the control channel's result says."""
         return {
             "counters": dict(self.counters),
-            "registered": self.counters["registered"] - self.counters["deregistered"],
-            "connections": 0,
+            "registered": self.registered,
+            "connections": self.loop.connections,
             "sas": 4 * len(self._sets),
             "backend": self.backend.name if self.backend is not None else "off",
             "backend_counters": self.backend.counters() if self.backend is not None else {},
+            "cpu_s": time.process_time(),
         }
 
     def close(self) -> None:
@@ -290,27 +301,38 @@ class NullTarget:
 
 
 def serve(settings: NullSettings, channel: ControlChannel | None) -> None:
-    """Run until told to stop, or until the channel's other end is gone."""
+    """Run until told to stop, by SIGINT, or until the channel's other end is gone."""
     target = NullTarget(settings, protected_backend(settings.core))
     target.start()
+    gc.collect()
+    gc.freeze()  # the phones stand: a full collection would walk them all, for nothing
     if channel is not None:
-        channel.setblocking(False)
-
-        def on_control() -> None:
-            stop = any(message["type"] == "stop" for message in channel.receive())
-            target.loop.stopped = stop or channel.closed
-
-        def tick() -> None:
-            channel.send("tick", counts=dict(target.counters), cpu_s=cpu_s())
-            target.loop.later(TICK_S, tick)
-
-        target.loop.add_reader(channel.fileno(), on_control)
-        target.loop.later(TICK_S, tick)
-        channel.send("ready")
-    target.loop.run()
-    if channel is not None:
-        channel.send("result", **target.result())
+        _report_to(channel, target)
+    _LOG.info("null target at %s port %s", *target.address)
+    with contextlib.suppress(KeyboardInterrupt):
+        target.loop.run()
+    result = target.result()
     target.close()
+    _LOG.info("%s", result)
+    if channel is not None:
+        channel.send("result", **result)
+
+
+def _report_to(channel: ControlChannel, target: NullTarget) -> None:
+    channel.setblocking(False)
+
+    def on_control() -> None:
+        stop = any(message["type"] == "stop" for message in channel.receive())
+        target.loop.stopped = stop or channel.closed
+
+    def tick() -> None:
+        counts = dict(target.counters) | {"registered": target.registered}
+        channel.send("tick", counts=counts, cpu_s=time.process_time())
+        target.loop.later(TICK_S, tick)
+
+    target.loop.add_reader(channel.fileno(), on_control)
+    tick()
+    channel.send("ready")
 
 
 def _uri(head: Head) -> bytes:

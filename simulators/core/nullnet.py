@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import os
 import select
 import socket
 import time
@@ -32,6 +31,8 @@ class Loop:
         self._handlers: dict[int, OnEvent] = {}
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
+        self.connections = 0
+        """Open connections."""
         self.stopped = False
         """Set it to end run()."""
 
@@ -103,6 +104,7 @@ class Connection:
         """Who registered by it."""
         self.sas: NullSas | None = None
         """The SA set that carries it."""
+        loop.connections += 1
         loop.add(sock.fileno(), self._on_event, write=connecting)
 
     def _on_event(self, events: int) -> None:
@@ -176,6 +178,7 @@ class Connection:
             return
         if self.connecting:
             self._counters["connections to phones failed"] += 1
+        self._loop.connections -= 1
         self._loop.discard(sock.fileno())
         sock.close()
 
@@ -218,9 +221,3 @@ def start_connect(
         sock.close()
         return None
     return sock
-
-
-def cpu_s() -> float:
-    """CPU time of this process, user and system, seconds."""
-    times = os.times()
-    return times.user + times.system

@@ -63,6 +63,7 @@ class NullPhone:
         "ik",
         "impu",
         "nonce",
+        "registered",
         "ring",
         "routes",
         "sas",
@@ -74,6 +75,7 @@ class NullPhone:
         self.impu = subscriber.impu_sip.encode()
         self.routes = routes
         """Header lines of a 200 to REGISTER: Service-Route, P-Associated-URI."""
+        self.registered = False
         self.sqn = 0
         self.nonce = self.ck = self.ik = b""
         self.ring = 0

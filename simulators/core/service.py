@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from typing import Any
 
@@ -89,6 +90,7 @@ class ReferenceCore:
             "sas": counts["sas"],
             "backend": self.backend.name if self.backend is not None else "off",
             "backend_counters": self.backend.counters() if self.backend is not None else {},
+            "cpu_s": time.process_time(),
         }
 
     async def close(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from imsbench.distribution import Distribution
 from imsbench.protocol import digest
 from imsbench.protocol.aka import MacFailure, run_aka, split_nonce
 from imsbench.protocol.sip import serialize_message
@@ -374,6 +375,21 @@ def test_injected_losses_and_delays_follow_the_choice_of_answers() -> None:
             brief = await phone.exchange(phone.initial(1))  # 423: not chosen
             assert brief.status == 423
             assert core.counters["answers lost as injected"] == 1
+            await phone.close()
+
+    run(scenario)
+
+
+def test_an_injected_delay_is_waited_for() -> None:
+    async def scenario() -> None:
+        delay = Distribution("constant", 0.2)
+        async with running(delay=delay, answers=("REGISTER",)) as core:
+            phone = TestPhone(core)
+            await phone.connect()
+            loop = asyncio.get_running_loop()
+            begin = loop.time()
+            assert (await phone.register()).status == 200
+            assert loop.time() - begin >= 0.4
             await phone.close()
 
     run(scenario)

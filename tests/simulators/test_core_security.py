@@ -534,3 +534,51 @@ def test_the_own_connection_is_reopened_after_a_reset() -> None:
             await phone.stop()
 
     run(scenario)
+
+
+def test_no_more_than_six_sas_per_direction_and_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(security, "CLOSE_GRACE_S", 0.1)
+
+    async def scenario() -> None:
+        backend = FakeBackend()
+        async with secure(backend, reauthenticate=True) as core:
+            phone = SecurePhone(core)
+            await phone.register_inside()
+            for _ in range(4):  # challenged, never answered
+                phone.offer()
+                phone.security(verify=True)
+                assert (await phone.exchange(phone.refresh())).status == 401
+                await asyncio.sleep(0.4)
+                assert len(backend.installed) <= 3
+            assert core.counters["SA sets over six per direction"] == 2
+            # The set in use stayed: it still answers.
+            assert (await phone.exchange(phone.subscribe_request())).status == 200
+            await phone.stop()
+
+    run(scenario)
+
+
+def test_sas_live_their_margin_beyond_an_expired_registration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(security, "MARGIN_S", 0.5)
+
+    async def scenario() -> None:
+        backend = FakeBackend()
+        async with secure(backend, min_expires_s=1, expires_s=1) as core:
+            phone = SecurePhone(core)
+            await phone.challenged()
+            phone.offer()
+            phone.call_id = "next"
+            # The temporary set would live 4 minutes: never shortened, so it is the longer one.
+            await phone.register_inside()
+            assert core.pcscf.security is not None
+            (held,) = core.pcscf.security.of(phone.subscriber.impi)
+            now = asyncio.get_running_loop().time()
+            assert held.expires_at - now == pytest.approx(240, abs=2)
+            await asyncio.sleep(1.2)
+            assert core.counts()["registered"] == 0
+            assert core.counts()["sas"] == 4
+            await phone.stop()
+
+    run(scenario)
