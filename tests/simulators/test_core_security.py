@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import pytest
 
@@ -140,7 +142,10 @@ class SecurePhone(TestPhone):
             self.server.close()
 
 
-def secure(backend: FakeBackend, cx: FakeCx | None = None, **changes: object):  # type: ignore[no-untyped-def]
+def secure(
+    backend: FakeBackend, cx: FakeCx | None = None, **changes: Any
+) -> AbstractAsyncContextManager[ReferenceCore]:
+    """A core with sec-agree on ports of its own."""
     first = 20_000 + next(_PORTS) % 1000 * 20
     return running(
         cx, backend=backend, port_ps=free_port(), port_pc_first=first, port_pc_count=64, **changes
