@@ -16,7 +16,7 @@ from simulators.core.nullsip import cut
 if TYPE_CHECKING:
     from simulators.core.nullphone import NullPhone, NullSas
 
-OnEvent = Callable[[int], None]
+OnEvent = Callable[[int], object]
 OnMessage = Callable[["Connection", bytes], None]
 
 _READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
@@ -36,7 +36,7 @@ class Loop:
         self.stopped = False
         """Set it to end run()."""
 
-    def add_reader(self, fd: int, callback: Callable[[], None]) -> None:
+    def add_reader(self, fd: int, callback: Callable[[], object]) -> None:
         """As asyncio's (see AddReader)."""
         self.add(fd, lambda _: callback())
 
