@@ -16,6 +16,8 @@ def choose_backend(
 ) -> SaBackend:
     """The backend of ``mode`` ("auto", "kernel", "userspace") for this network namespace.
 
+    "auto" is user space as long as there is no kernel backend to prefer.
+
     ``protected_ports`` are the (first, last) ranges of this side's protected ports: what leaves from
     them goes into an SA or nowhere (see UserspaceEsp). BackendError says what the host lacks and what
     to load; ESP is never left out silently. "off" is the caller's to handle.

@@ -27,8 +27,8 @@ that fits, not the better one (observed on IPv4, Linux 6.18): a SYN out of an SA
 listener, whose SYN-ACK takes the main route and leaves in clear.
 
 ``protected_ports``
-A reset that answers a segment of no socket any more belongs to no device; the main route would send
-it in clear. With the ranges of protected ports given, rules send all that leaves from them to the TUN,
+A reset that answers a segment of no socket any more belongs to no device, nor, on IPv6, does the last
+acknowledgement of a connection in TIME_WAIT; the main route would send them in clear. With the ranges of protected ports given, rules send all that leaves from them to the TUN,
 so it goes into an SA or nowhere (also the SYN-ACK of an unbound clear listener).
 
 The constructor configures the namespace by netlink: before a loop starts (see ``links``). Rules and
@@ -142,7 +142,7 @@ class UserspaceEsp:
 
     def attach(self, add_reader: AddReader) -> None:
         """Give both descriptors to the loop, which must let go of them before ``close``."""
-        add_reader(self._tun.fileno(), self._seal_batch)
+        add_reader(self._tun.fileno(), self._seal)
         opened = self._open_ipv6 if self._version == 6 else self._open_ipv4
         add_reader(self._receiver.fileno(), opened)
 
@@ -203,9 +203,6 @@ class UserspaceEsp:
             file = getattr(self, name, None)
             if file is not None:
                 file.close()
-
-    def _seal_batch(self) -> None:
-        self._seal()
 
     def _seal_ipv4(self) -> bool:
         """Seal what the device hands out; whether there may be more."""

@@ -57,9 +57,9 @@ class Loop:
 
     def __init__(self) -> None:
         self.poll = select.epoll()
-        self.readers: dict[int, Callable[[], None]] = {}
+        self.readers: dict[int, Callable[[], object]] = {}
 
-    def add_reader(self, descriptor: int, callback: Callable[[], None]) -> None:
+    def add_reader(self, descriptor: int, callback: Callable[[], object]) -> None:
         self.readers[descriptor] = callback
         self.poll.register(descriptor, select.EPOLLIN)
 

@@ -31,7 +31,7 @@ class State:
 
     sockets: dict[str, socket.socket] = field(default_factory=dict)
     backend: UserspaceEsp | None = None
-    readers: dict[int, Callable[[], None]] = field(default_factory=dict)
+    readers: dict[int, Callable[[], object]] = field(default_factory=dict)
     frames: list[bytes] = field(default_factory=list)
 
     @property
@@ -103,7 +103,7 @@ def start_backend(side: Any, ip_version: int, protected_ports: Any = ()) -> None
     backend = UserspaceEsp(side, ip_version, protected_ports=protected_ports)
     STATE.backend = backend
 
-    def add_reader(descriptor: int, callback: Callable[[], None]) -> None:
+    def add_reader(descriptor: int, callback: Callable[[], object]) -> None:
         STATE.readers[descriptor] = callback
         poll.register(descriptor, select.EPOLLIN)
 
