@@ -26,6 +26,7 @@ from datetime import UTC, datetime
 from types import FrameType
 
 from imsbench.host.control import Message
+from imsbench.outcome import Procedure
 from imsbench.profile import Profile, Step
 from imsbench.report.result import Status
 from imsbench.run import configs, network, topology
@@ -174,7 +175,7 @@ class Coordinator:
 
     def _drive(self, record: StepRecord, *, repair: bool, count: int) -> None:
         step = record.step
-        title = _repair_title(step, self._registered) if repair else step.title
+        title = _repair_title(step, self._registered) if repair else _title(step)
         missing = step.registered_before - self._registered
         expected_s = missing / configs.repair_rate(self._profile) if repair else step.duration_s
         self._watch(StepStarted(step.index, count, title, expected_s))
@@ -283,6 +284,12 @@ class Coordinator:
                 signal.signal(number, handler)
 
 
+_SUMMARISED: tuple[tuple[Procedure, str], ...] = (
+    ("registration", "registrations"),
+    ("reregistration", "refreshes"),
+)
+
+
 def _progress(
     title: str, elapsed_s: float, expected_s: float, ticks: dict[str, Message]
 ) -> Progress:
@@ -300,10 +307,21 @@ def _progress(
     )
 
 
+def _title(step: Step) -> str:
+    return f"{step.title}, cycled at {step.rate:g}/s" if step.kind == "cycle" else step.title
+
+
 def _repair_title(step: Step, registered: int) -> str:
     return f"repair: from {registered:,} to {step.registered_before:,} registered"
 
 
 def _summary(record: StepRecord) -> str:
-    """One line on a step that has ended."""
-    return f"{record.registered_after:,} registered"
+    """One line on a step that has ended: its registrations, or its refreshes, and who is registered."""
+    parts = [f"{record.registered_after:,} registered"]
+    for procedure, name in _SUMMARISED:
+        kpis = record.kpis.procedures[procedure]
+        if kpis.attempted:
+            mean_ms = kpis.histogram("time").mean * 1e3
+            mean = f", {mean_ms:.3g} ms on average" if kpis.succeeded else ""
+            parts.append(f"{kpis.succeeded:,} of {kpis.attempted:,} {name} succeeded{mean}")
+    return "; ".join(parts)

@@ -59,8 +59,8 @@ def enter(profile: Profile) -> None:
 def lay(plan: Topology, pids: Mapping[str, int]) -> None:
     """Make the veth pairs and move their ends; RunRefused if the host will not.
 
-    Both ends are made under their final names: in a namespace of our own nothing else is there, and
-    on the host only ``imsb…`` is used.
+    Both ends are made under their final names, one pair after the other: a worker's end has the
+    same name in each worker, and is moved before the next is made.
     """
     try:
         for first, second in plan.pairs:

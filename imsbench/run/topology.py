@@ -6,8 +6,7 @@ Embedded target: the core stands in the middle, one veth pair to the HSS and one
                                                       core (198.19.0.10) ── hss0 ── core0 ── hss (198.19.0.20)
     worker-1 (phones 198.18.128.0/17) ── ims0 ─── w1 ─┘
 
-External target: each worker has a veth pair to the host's namespace (``imsb0`` …), which forwards;
-the worker's end is ``imsb0p`` …, as both are made on the host, where other names may be taken.
+External target: each worker has a veth pair to the host's namespace (``imsb0`` …), which forwards.
 """
 
 from __future__ import annotations
@@ -21,6 +20,9 @@ CORE = "core"
 HSS = "hss"
 HOST = "host"
 """Owner of a link's end in the coordinator's own namespace."""
+
+WORKER_LINK = "ims0"
+"""A worker's end of its link."""
 
 DIAMETER_PORT = 3868
 SIP_PORT = 5060
@@ -95,7 +97,7 @@ def embedded(ip_version: int, workers: int, *, hss: bool) -> Topology:
         nodes[CORE].routes.append((_host_route(addresses.hss_address(ip_version)), hss_end.address))
         nodes[HSS].routes.append((addresses.core_prefix(ip_version), core_end.address))
     for worker in range(workers):
-        core_end = _add_worker(topology, worker, workers, (CORE, f"w{worker}"), "ims0")
+        core_end = _add_worker(topology, worker, workers, (CORE, f"w{worker}"))
         nodes[worker_name(worker)].routes.append(
             (addresses.core_prefix(ip_version), core_end.address)
         )
@@ -107,8 +109,7 @@ def external(ip_version: int, workers: int) -> Topology:
     topology = Topology(ip_version, {HOST: Node()}, [], [])
     everything = "0.0.0.0/0" if ip_version == 4 else "::/0"
     for worker in range(workers):
-        near, far = host_link(worker), f"{host_link(worker)}p"
-        host_end = _add_worker(topology, worker, workers, (HOST, near), far)
+        host_end = _add_worker(topology, worker, workers, (HOST, host_link(worker)))
         topology.nodes[worker_name(worker)].routes.append((everything, host_end.address))
     return topology
 
@@ -118,14 +119,12 @@ def host_link(worker: int) -> str:
     return f"imsb{worker}"
 
 
-def _add_worker(
-    topology: Topology, worker: int, workers: int, other: tuple[str, str], link: str
-) -> LinkEnd:
+def _add_worker(topology: Topology, worker: int, workers: int, other: tuple[str, str]) -> LinkEnd:
     name = worker_name(worker)
     prefix = addresses.phone_prefix(topology.ip_version, worker, workers)
     topology.nodes[name] = Node()
     topology.phone_prefixes.append(prefix)
-    other_end, worker_end = _join(topology, _FIRST_WORKER_LINK + worker, other, (name, link))
+    other_end, worker_end = _join(topology, _FIRST_WORKER_LINK + worker, other, (name, WORKER_LINK))
     topology.nodes[other[0]].routes.append((prefix, worker_end.address))
     return other_end
 
