@@ -28,8 +28,9 @@ listener, whose SYN-ACK takes the main route and leaves in clear.
 
 ``protected_ports``
 A reset that answers a segment of no socket any more belongs to no device, nor, on IPv6, does the last
-acknowledgement of a connection in TIME_WAIT; the main route would send them in clear. With the ranges of protected ports given, rules send all that leaves from them to the TUN,
-so it goes into an SA or nowhere (also the SYN-ACK of an unbound clear listener).
+acknowledgement of a connection in TIME_WAIT; the main route would send them in clear. With the ranges
+of protected ports given, rules send all that leaves from them to the TUN, so it goes into an SA or
+nowhere (also the SYN-ACK of an unbound clear listener).
 
 The constructor configures the namespace by netlink: before a loop starts (see ``links``). Rules and
 routes end with the namespace, the device with ``close``.

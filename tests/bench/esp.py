@@ -238,10 +238,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     arguments = parser.parse_args()
     print(
-        "µs of CPU per ESP packet                    system                  packets/           µs/exchange"
-    )
-    print(
-        "IP  alg            ealg        all    calls  crypto  Python  exchange  packets/s     clear       ESP"
+        "                           µs of CPU per ESP packet            ESP packets      "
+        "   µs per exchange\n"
+        "IP  alg            ealg        all    calls  crypto  Python /exchange    /second "
+        "    clear    in SAs"
     )
     for version in (4, 6):
         for alg, ealg in (
