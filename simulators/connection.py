@@ -84,8 +84,7 @@ class Connection(asyncio.Protocol):
         """Done when capabilities are exchanged; NoConnection if they cannot be."""
         self.ended: asyncio.Future[None] = loop.create_future()
         """Done when the transport is closed."""
-        # a failed exchange is reported to who waits for it, and to nobody if nobody does
-        self.opened.add_done_callback(lambda future: future.cancelled() or future.exception())
+        self.opened.add_done_callback(_retrieve)
         self._loop = loop
         self._reader = MessageReader()
         self._transport: asyncio.Transport | None = None
@@ -169,8 +168,8 @@ class Connection(asyncio.Protocol):
             self._leaving = True
             await asyncio.wait((future,), timeout=DISCONNECT_S)
             self._pending.pop(message.header.hop_by_hop_identifier, None)
-            if future.done() and not future.cancelled():
-                future.exception()  # lost meanwhile: that is what was wanted
+            if future.done():
+                _retrieve(future)  # lost meanwhile: that is what was wanted
         if self._transport is not None:
             self._transport.close()
             await asyncio.shield(self.ended)
@@ -439,7 +438,8 @@ class Connection(asyncio.Protocol):
         self._silent += 1
         if self._silent == 1:
             self.peer.counters["dwr_sent"] += 1
-            self._send_request(DeviceWatchdogRequest(origin_state_id=self.peer.origin_state_id))
+            dwr = DeviceWatchdogRequest(origin_state_id=self.peer.origin_state_id)
+            self._send_request(dwr).add_done_callback(_retrieve)
         elif self._silent == 2:
             self.suspect = True
             self.peer.counters["watchdog_suspects"] += 1
@@ -454,6 +454,12 @@ class Connection(asyncio.Protocol):
         log.info("Diameter connection with %s closed: %s", self.remote_host, text)
         if self._transport is not None:
             self._transport.close()
+
+
+def _retrieve(future: asyncio.Future[Any]) -> None:
+    """A failure is told to who waits for it, and to nobody if nobody does."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _unable(error: Exception) -> BadMessage:

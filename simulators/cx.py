@@ -17,7 +17,8 @@ from enum import IntEnum
 from typing import Any, ClassVar
 
 from diameter.message import MessageHeader
-from diameter.message.avp import Avp
+from diameter.message.avp import Avp, AvpUnsigned32
+from diameter.message.avp.avp import register as register_avp
 from diameter.message.avp.generator import AvpGenDef
 
 from simulators.base import (
@@ -112,6 +113,10 @@ class OriginatingRequest(IntEnum):
     """Originating-Request (TS 29.229 §6.3.34)."""
 
     ORIGINATING = 0
+
+
+# RTR-Flags came after the library's dictionary.
+register_avp(659, "RTR-Flags", AvpUnsigned32, vendor=VENDOR_3GPP, mandatory=False)
 
 
 def _cx(attr: str, code: int, **options: Any) -> AvpGenDef:
