@@ -10,7 +10,9 @@ Theory of operation:
 * A response goes to the task that waits on its branch (RFC 3261 §17.1.3). A request goes to the
   phone's own ``on_request``, which answers it; a flow that waits for a request of that dialog is
   then resumed, and if it is not waiting yet the arrival is kept for it.
-* Every wait has a timer. A connection that ends fails the transactions on it at once
+* Every wait has a deadline. Transactions by the hundred that never time out should not cost a timer
+  each, so those deadlines are swept every ``SWEEP_S``; a timeout is late by that much at most, which
+  is little beside its 32 s. A connection that ends fails the transactions on it at once
   (RFC 3261 §8.1.3.1), so that a flow never waits for a response that cannot come.
 * The driver counts what happens on connections in ``events``; nothing here knows a profile, a KPI,
   or which flow it runs.
@@ -39,6 +41,9 @@ from imsbench.phone.actions import (
 )
 from imsbench.protocol.sip import Malformed, Request, Response, serialize_message
 
+SWEEP_S = 0.05
+"""How often the deadlines of transactions are looked at, seconds."""
+
 Flow = Coroutine[Action, Any, None]
 Answer = Callable[..., Response]
 """(phone, request, arrival time, protected=bool): the response; never raises for what was sent."""
@@ -49,14 +54,14 @@ OnDone = Callable[[Any, BaseException | None], None]
 class Pending:
     """One client transaction: a task waits for the response on a branch."""
 
-    __slots__ = ("branch", "connection", "exchange", "task", "timer")
+    __slots__ = ("branch", "connection", "deadline", "exchange", "task")
 
     def __init__(self, branch: str, task: _Task, exchange: Exchange) -> None:
         self.branch = branch
         self.task = task
         self.exchange = exchange
         self.connection: Connection | None = None
-        self.timer: Timer | None = None
+        self.deadline = 0.0
 
 
 class _Task:
@@ -103,8 +108,9 @@ class Driver:
         self._backend = backend
         self._answer = answer
         self._pending: dict[str, Pending] = {}
-        self._receiving: dict[str, tuple[_Task, Timer]] = {}
+        self._receiving: dict[str, tuple[_Task, float]] = {}
         self._closings: dict[Connection, _Closing] = {}
+        loop.call_at(clock() + SWEEP_S, self._sweep, None)
 
     def open(self) -> None:
         """Attach the backend and listen on the protected server port; OSError if it is taken."""
@@ -120,7 +126,7 @@ class Driver:
         """Close listeners and accepted connections; flows in progress are closed unfinished."""
         for pending in list(self._pending.values()):
             pending.task.flow.close()
-        for task, _timer in list(self._receiving.values()):
+        for task, _deadline in list(self._receiving.values()):
             task.flow.close()
         self.connections.close()
 
@@ -172,7 +178,7 @@ class Driver:
         task.waits = pending
         self._pending[pending.branch] = pending
         action.started_at = now = clock()
-        pending.timer = self.loop.call_at(now + action.timeout_s, self._on_timeout, pending)
+        pending.deadline = now + action.timeout_s
         channel = action.channel
         connection = channel.connection
         if connection is None or connection.state in ("closing", "closed"):
@@ -199,10 +205,7 @@ class Driver:
 
     def _begin_receive(self, task: _Task, action: Receive) -> None:
         task.waits = action
-        timer = self.loop.call_at(
-            clock() + action.timeout_s, self._on_receive_timeout, action.call_id
-        )
-        self._receiving[action.call_id] = (task, timer)
+        self._receiving[action.call_id] = (task, clock() + action.timeout_s)
 
     def _begin_close(self, task: _Task, action: Close) -> bool:
         """Half-close what is open; False if there is nothing to wait for."""
@@ -229,17 +232,18 @@ class Driver:
 
     # timers
 
-    def _on_timeout(self, pending: Pending) -> None:
-        where = (
-            "no final response"
-            if pending.exchange.sent_at == pending.exchange.sent_at
-            else ("the connection was not established")
-        )
-        self._fail((pending, Timeout("timeout", f"{where} in {pending.exchange.timeout_s:g} s")))
-
-    def _on_receive_timeout(self, call_id: str) -> None:
-        task, _timer = self._receiving.pop(call_id)
-        self._resume(task, None, Timeout("timeout", "no request in the dialog", clock()))
+    def _sweep(self, _argument: object) -> None:
+        """End the waits whose deadline has passed."""
+        now = clock()
+        for pending in [p for p in self._pending.values() if p.deadline <= now]:
+            exchange = pending.exchange
+            never_left = exchange.sent_at != exchange.sent_at  # NaN
+            what = "the connection was not established" if never_left else "no final response"
+            self._fail((pending, Timeout("timeout", f"{what} in {exchange.timeout_s:g} s")))
+        for call_id in [c for c, (_, deadline) in self._receiving.items() if deadline <= now]:
+            task, _deadline = self._receiving.pop(call_id)
+            self._resume(task, None, Timeout("timeout", "no request in the dialog", now))
+        self.loop.call_at(now + SWEEP_S, self._sweep, None)
 
     def _on_close_timeout(self, closing: _Closing) -> None:
         self.events["close_timeout"] += len(closing.left)
@@ -309,9 +313,7 @@ class Driver:
             connection.send(serialize_message(response))
         waiting = self._receiving.pop(request.call_id, None)
         if waiting is not None:
-            task, timer = waiting
-            timer.cancel()
-            self._resume(task, at, None)
+            self._resume(waiting[0], at, None)
 
     def _on_malformed(self, message: Malformed, connection: Connection) -> None:
         """Costs the attempt that waits on this connection, and nothing else."""
@@ -329,7 +331,5 @@ class Driver:
 
     def _forget(self, pending: Pending) -> None:
         del self._pending[pending.branch]
-        if pending.timer is not None:
-            pending.timer.cancel()
         if pending.connection is not None and pending in pending.connection.pending:
             pending.connection.pending.remove(pending)

@@ -10,7 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import nan
+from math import inf, nan
 
 from imsbench.phone.actions import Channel
 from imsbench.protocol.aka import SqnWindow
@@ -123,6 +123,8 @@ class Registration:
     """Nonce of the last challenge."""
     response: str = ""
     """Digest response given to it."""
+    refresh_at: float = nan
+    """When it is to be refreshed, seconds; NaN: no refresh is planned."""
     security_verify: tuple[str, ...] = ()
     """Security-Server of the agreement in use, to be echoed (RFC 3329 §2.4)."""
 
@@ -147,6 +149,8 @@ class Subscription:
     """Record-Route of the dialog, in the phone's order."""
     expires_at: float = nan
     """When it ends unless it is refreshed, seconds."""
+    refresh_at: float = nan
+    """When it is to be refreshed, seconds; NaN: no refresh is planned."""
     notify_at: float = nan
     """When its first NOTIFY was read, seconds."""
     notify_cseq: int = -1
@@ -160,7 +164,7 @@ class Phone:
 
     __slots__ = (
         "_port_index", "address", "clear", "client", "n", "network", "older", "registration", "sas",
-        "subscription", "timer", "window",
+        "subscription", "timer_at", "window",
     )  # fmt: skip
 
     def __init__(self, network: Network, n: int, address: str) -> None:
@@ -183,8 +187,8 @@ class Phone:
         """The SA set before the one in use, until the new one is confirmed (TS 33.203 §7.4)."""
         self.window: SqnWindow | None = None
         """The USIM's sequence numbers; None: a new USIM."""
-        self.timer: object = None
-        """The worker's refresh timer of this phone."""
+        self.timer_at = inf
+        """When whoever keeps it looks at it next, seconds; infinity: never."""
         self._port_index = 0
 
     def __repr__(self) -> str:

@@ -1,17 +1,21 @@
 """The phones of one worker under load: procedures are started, refreshed when due, and recorded.
 
 A phone runs one REGISTER dialogue and one subscription at a time (``busy``). After a registration
-its subscription follows by itself, and both are refreshed by timers (TS 24.229 §5.1.1.4.1,
+its subscription follows by itself, and both are refreshed when due (TS 24.229 §5.1.1.4.1,
 §5.1.1.3); their outcomes belong to the step in which they were due.
+
+An idle phone has one entry in the timer heap, at its next refresh. An entry is never taken out: one
+that finds nothing due yet is put back at what is due next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from math import inf, nan
 from typing import Any
 
 from imsbench.engine.driver import Driver
-from imsbench.engine.loop import Loop, Timer, clock
+from imsbench.engine.loop import Loop, clock
 from imsbench.outcome import Outcome, Procedure
 from imsbench.phone.actions import Action
 from imsbench.phone.attempt import attempt
@@ -55,7 +59,6 @@ class Phones:
         self._network = network
         self._subscribe = subscribe
         self._on_outcome = on_outcome
-        self._timers: dict[tuple[int, str], Timer] = {}
         network.on_deregistered = self._on_network_deregistration
 
     def register(self, phone: Phone, due_at: float, then: Then | None = None) -> None:
@@ -64,7 +67,6 @@ class Phones:
 
     def deregister(self, phone: Phone, due_at: float, then: Then) -> None:
         """De-registration; then() is called when the phone holds nothing any more."""
-        self._cancel_timers(phone)
         self._attempt("deregistration", deregister, phone, due_at, then)
 
     # private
@@ -87,7 +89,6 @@ class Phones:
             if lost:
                 # The phone starts afresh (TS 24.229 §5.1.1.4.1: after a failed refresh by an
                 # initial registration), so nothing of the old registration may stay.
-                self._cancel_timers(phone)
                 self._driver.start(abandon(phone), phone, lambda *_: settle())
             else:
                 settle()
@@ -108,10 +109,14 @@ class Phones:
     def _after_registration(self, then: Then | None) -> Then:
         def after(phone: Phone, outcome: Outcome) -> None:
             if outcome.succeeded:
-                self._set_refresh(phone, outcome.ended_at)
+                self._refresh_later(phone, outcome.ended_at)
                 if self._subscribe:
                     self._attempt(
-                        "subscription", subscribe_reg_event, phone, clock(), self._after_subscription
+                        "subscription",
+                        subscribe_reg_event,
+                        phone,
+                        clock(),
+                        self._after_subscription,
                     )
             if then is not None:
                 then(phone, outcome)
@@ -122,36 +127,42 @@ class Phones:
         subscription = phone.subscription
         if outcome.succeeded and subscription is not None:
             delay_s = refresh_delay(subscription.expires_at - outcome.ended_at)
-            self._set_timer(phone, "subscription", outcome.ended_at + delay_s)
+            subscription.refresh_at = outcome.ended_at + delay_s
+            self._schedule(phone)
 
-    def _set_refresh(self, phone: Phone, registered_at: float) -> None:
+    def _refresh_later(self, phone: Phone, registered_at: float) -> None:
         registration = phone.registration
         if registration is not None:
             delay_s = refresh_delay(registration.expires_at - registered_at)
-            self._set_timer(phone, "registration", registered_at + delay_s)
+            registration.refresh_at = registered_at + delay_s
+            self._schedule(phone)
 
-    def _set_timer(self, phone: Phone, what: str, due_at: float) -> None:
-        key = (phone.n, what)
-        old = self._timers.get(key)
-        if old is not None:
-            old.cancel()
-        self._timers[key] = self._loop.call_at(due_at, self._on_timer, (phone, what, due_at))
+    def _schedule(self, phone: Phone, not_before: float = 0.0) -> None:
+        """Have the phone looked at when its next refresh is due, unless it will be anyway."""
+        due_at = max(_next_refresh(phone), not_before)
+        if due_at < phone.timer_at:
+            phone.timer_at = due_at
+            self._loop.call_at(due_at, self._on_timer, phone)
 
-    def _cancel_timers(self, phone: Phone) -> None:
-        for what in ("registration", "subscription"):
-            timer = self._timers.pop((phone.n, what), None)
-            if timer is not None:
-                timer.cancel()
+    def _on_timer(self, phone: Phone) -> None:
+        phone.timer_at = inf
+        now = clock()
+        due_at = _next_refresh(phone)
+        if due_at > now:
+            self._schedule(phone)
+        elif phone.n in self.busy:
+            self._schedule(phone, now + _RETRY_S)
+        else:
+            self._refresh(phone, due_at)
+            self._schedule(phone)
 
-    def _on_timer(self, due: tuple[Phone, str, float]) -> None:
-        phone, what, due_at = due
-        if phone.n in self.busy:
-            self._timers[phone.n, what] = self._loop.call_at(clock() + _RETRY_S, self._on_timer, due)
-            return
-        del self._timers[phone.n, what]
-        if what == "registration":
+    def _refresh(self, phone: Phone, due_at: float) -> None:
+        registration, subscription = phone.registration, phone.subscription
+        if registration is not None and registration.refresh_at == due_at:
+            registration.refresh_at = nan
             self._attempt("reregistration", reregister, phone, due_at, self._after_refresh)
-        elif phone.subscription is not None:
+        elif subscription is not None:
+            subscription.refresh_at = nan
             self._attempt(
                 "subscription_refresh",
                 refresh_subscription,
@@ -162,7 +173,7 @@ class Phones:
 
     def _after_refresh(self, phone: Phone, outcome: Outcome) -> None:
         if outcome.succeeded:
-            self._set_refresh(phone, outcome.ended_at)
+            self._refresh_later(phone, outcome.ended_at)
 
     def _on_network_deregistration(self, phone: Phone, event: str) -> None:
         """TS 24.229 §5.1.1.7: ``deactivated`` and ``probation`` want a new registration, others none.
@@ -175,7 +186,6 @@ class Phones:
         phone, event = what
         if phone.n in self.busy or phone.registration is None:
             return  # its own procedure under way decides
-        self._cancel_timers(phone)
         self.registered -= 1
         phone.registration = None
 
@@ -186,3 +196,11 @@ class Phones:
         self._driver.start(abandon(phone), phone, abandoned)
 
 
+def _next_refresh(phone: Phone) -> float:
+    """When the earlier of its refreshes is due, seconds; infinity if none is."""
+    times = [
+        one.refresh_at
+        for one in (phone.registration, phone.subscription)
+        if one is not None and one.refresh_at == one.refresh_at  # NaN: none is planned
+    ]
+    return min(times, default=inf)
