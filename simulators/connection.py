@@ -344,6 +344,7 @@ class Connection(asyncio.Protocol):
         assert transport is not None
         if message.origin_host is None:
             message.origin_host = self.peer.origin_host
+        if message.origin_realm is None:
             message.origin_realm = self.peer.origin_realm
         transport.write(message.as_bytes())
         if transport.get_write_buffer_size() > MAX_UNSENT:

@@ -288,7 +288,7 @@ class Procedures:
             scscf_host=request.origin_host,
         )
         has_it = request.user_data_already_available
-        profile = has_it is not UserDataAlreadyAvailable.USER_DATA_ALREADY_AVAILABLE
+        profile = has_it != UserDataAlreadyAvailable.USER_DATA_ALREADY_AVAILABLE
         return self._yes(n, request, profile=profile)
 
     def _deregister(

@@ -33,7 +33,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 def cer(**values: Any) -> CapabilitiesExchangeRequest:
     """A CER that a Cx peer accepts."""
     one = VendorSpecificApplicationId(vendor_id=10415, auth_application_id=APPLICATION_CX)
-    complete = {
+    complete: dict[str, Any] = {
         "origin_host": b"raw",
         "origin_realm": b"home",
         "host_ip_address": ["127.0.0.1"],

@@ -82,7 +82,8 @@ def read(data: bytes, cls: type[DiameterMessage] = UserAuthorizationRequest) -> 
 
 def values_of(cls: Any) -> st.SearchStrategy[dict[str, Any]]:
     """Any values for the AVPs of a class, those required always."""
-    required, optional = {}, {}
+    required: dict[str, Any] = {}
+    optional: dict[str, Any] = {}
     for row in cls.avp_def:
         strategy = _value(row, cls)
         if row.attr_name in cls.repeated:

@@ -328,34 +328,37 @@ def test_a_late_answer_is_counted_and_belongs_to_nobody() -> None:
 
 
 def test_an_answer_that_cannot_be_read_fails_its_request_alone() -> None:
-    async def bad_server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """An AVP longer than the message, then another command's answer, then a good one."""
+
+    async def server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         raw = RawPeer(reader, writer)
         data = await raw.receive()
-        request = decode(data, parse_header(data), type(cer()))
-        capabilities = {row.attr_name: getattr(cer(), row.attr_name) for row in type(cer()).avp_def}
+        exchange = cer()
+        capabilities = {row.attr_name: getattr(exchange, row.attr_name) for row in exchange.avp_def}
+        request = decode(data, parse_header(data), type(exchange))
         raw.send(request.answer(result_code=2001, **capabilities).as_bytes())
-        for change in (slice(20, 20), slice(5, 8)):
-            data = bytearray(await raw.receive())
-            data[4] &= 0x7F
-            if change.start == 5:
-                data[5:8] = b"\0\x01\x2c"  # another command
-            raw.send(
-                bytes(data)
-            )  # a request sent back is no answer: no result, AVPs it may not have
+        too_long = FAULTS["length beyond the message"][0]
+        for breaking, code in ((too_long, 302), (b"", 300), (b"", 302)):
+            data = await raw.receive()
+            asked = decode(data, parse_header(data), LocationInfoRequest)
+            answer = asked.answer(result_code=2001, origin_host=b"h", origin_realm=b"r")
+            answer.header.command_code = code
+            raw.send(with_avps(answer, breaking))
         await raw.closed()
         await raw.close()
 
     async def scenario() -> None:
-        server = await asyncio.start_server(bad_server, "127.0.0.1", 0)
+        listening = await asyncio.start_server(server, "127.0.0.1", 0)
         client = peer("scscf")
-        await client.connect(*server.sockets[0].getsockname()[:2])
-        answer = await client.request(ask())
-        assert answer.outcome == "none"
-        with pytest.raises(BadAnswer):
+        await client.connect(*listening.sockets[0].getsockname()[:2])
+        with pytest.raises(BadAnswer, match="length 400"):
             await client.request(ask())
-        assert client.counters["bad_answers"] == 1
+        with pytest.raises(BadAnswer, match="answered by 300"):
+            await client.request(ask())
+        assert (await client.request(ask())).outcome == "2001"
+        assert client.counters["bad_answers"] == 2
         await client.close()
-        server.close()
+        listening.close()
 
     run(scenario())
 
