@@ -52,8 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return exits.INTERRUPTED
     except BrokenPipeError:  # the reader of our output has gone: nobody is left to tell
-        with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return exits.KEPT
     except Exception:
         traceback.print_exc()
@@ -142,25 +141,26 @@ def _add_other_commands(commands: argparse._SubParsersAction[argparse.ArgumentPa
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    code = _execute(load_profile(_DEMO), arguments.out)
-    return exits.KEPT if code == exits.UNVOUCHED else code
+    return _execute(load_profile(_DEMO), arguments.out, unvouched=exits.KEPT)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     return _execute(_load(arguments), arguments.out)
 
 
-def _execute(profile: Profile, out: Path) -> int:
+def _execute(profile: Profile, out: Path, *, unvouched: int = exits.UNVOUCHED) -> int:
     execute.check_thresholds(profile)
     network.become_capable(profile)
     preflight.refuse_if_lacking(profile)
     _say(profile.describe())
     with _Display() as watch:
-        finished = execute.execute(profile, watch, out)
-    _print_markdown(finished.report)
-    for line in finished.verdict:
-        print(line)
-    print(f"Result: {finished.folder}/result.json, {finished.folder}/report.md")
+        finished = execute.execute(profile, watch, out, unvouched=unvouched)
+    try:
+        _print_markdown(finished.report)
+        print("\n".join(finished.verdict))
+        print(f"Result: {finished.folder}/result.json, {finished.folder}/report.md", flush=True)
+    except BrokenPipeError:  # the reader has seen enough; the run's own exit code stands
+        _drop_output()
     return finished.exit_code
 
 
@@ -321,6 +321,12 @@ def _print_markdown(text: str) -> None:
         console.print(Markdown(text))
     else:
         print(text)
+
+
+def _drop_output() -> None:
+    """Let the interpreter's last flush of standard output go nowhere instead of failing."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(text: str) -> None:

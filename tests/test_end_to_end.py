@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,22 @@ def test_one_phone_shows_its_ladder() -> None:
         ("->", "REGISTER"), ("<-", "401"), ("->", "REGISTER"), ("<-", "200"),
     ]  # fmt: skip
     assert [protection for _, protection, _ in ladder[:4]] == ["     ", "     ", "[ESP]", "[ESP]"]
+
+
+def test_a_terminal_gets_a_live_bar() -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "imsbench", "register"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # EIO: the other end is closed
+            while data := os.read(ours, 4096):
+                shown += data
+    os.close(ours)
+    assert process.returncode == 0, shown
+    assert b"starting the HSS, the reference core and 1 worker" in shown
+    assert b"1 of 1 registrations succeeded" in shown
+    assert b"The phone registered." in shown
 
 
 def test_check_looks_at_profile_host_and_target() -> None:

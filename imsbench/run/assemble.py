@@ -34,8 +34,14 @@ GENERATOR_DROPS = (
 """Counters of a worker that mean: the generator itself lost something."""
 
 
-def assemble(profile: Profile, record: RunRecord, identifier: str) -> RunResult:
-    """The result of a run, judged; ``identifier`` is the name of its folder."""
+def assemble(
+    profile: Profile, record: RunRecord, identifier: str, *, unvouched: int = UNVOUCHED
+) -> RunResult:
+    """The result of a run, judged.
+
+    identifier: the name of its folder; unvouched: the exit code where the generator cannot vouch
+    (a demo on a busy machine is not wrong for that).
+    """
     embedded = profile.target.kind != "external"
     hss = record.simulators.get(topology.HSS)
     core = record.simulators.get(topology.CORE)
@@ -61,7 +67,7 @@ def assemble(profile: Profile, record: RunRecord, identifier: str) -> RunResult:
     if record.status == "generator_failed":
         reasons.append(f"The generator failed: {record.reason}.")
     result = result.model_copy(update={"reasons": reasons})
-    return result.model_copy(update={"exit_code": _exit_code(result, record.exit_code)})
+    return result.model_copy(update={"exit_code": _exit_code(result, record.exit_code, unvouched)})
 
 
 def _step(profile: Profile, record: StepRecord) -> StepResult:
@@ -158,10 +164,10 @@ def _count_reasons(profile: Profile, result: RunResult) -> list[str]:
     ]
 
 
-def _exit_code(result: RunResult, so_far: int) -> int:
+def _exit_code(result: RunResult, so_far: int, unvouched: int) -> int:
     codes = [so_far]
     if any(threshold.state == "broken" for threshold in result.thresholds):
         codes.append(BROKEN)
     if not result.valid:
-        codes.append(UNVOUCHED)
+        codes.append(unvouched)
     return gravest(codes)

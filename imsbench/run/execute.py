@@ -13,7 +13,7 @@ from imsbench.run import network
 from imsbench.run.assemble import assemble
 from imsbench.run.coordinator import DEFAULT_MODULES, Coordinator, Modules
 from imsbench.run.events import Stage, Watcher
-from imsbench.run.exits import HOST_LACKS, USAGE, RunRefused
+from imsbench.run.exits import HOST_LACKS, UNVOUCHED, USAGE, RunRefused
 from imsbench.run.record import RunRecord
 
 
@@ -45,10 +45,16 @@ def check_thresholds(profile: Profile) -> None:
 
 
 def execute(
-    profile: Profile, watch: Watcher, out: Path, modules: Modules = DEFAULT_MODULES
+    profile: Profile,
+    watch: Watcher,
+    out: Path,
+    *,
+    unvouched: int = UNVOUCHED,
+    modules: Modules = DEFAULT_MODULES,
 ) -> Finished:
     """Run a profile and write ``out/<start>_<profile>_<target>/{result.json,report.md}``.
 
+    unvouched: the exit code where the generator cannot vouch; modules: what the children run.
     RunRefused if no load could be started, or the result cannot be written.
     """
     _make_folder(out)  # before the load, not after it
@@ -56,7 +62,7 @@ def execute(
     record = Coordinator(profile, watch, modules=modules).run()
     watch(Stage("writing the result"))
     folder = _folder(profile, record, out)
-    result = assemble(profile, record, folder.name)
+    result = assemble(profile, record, folder.name, unvouched=unvouched)
     report = markdown.render(result)
     (folder / "result.json").write_text(result.to_json(), encoding="utf-8")
     (folder / "report.md").write_text(report, encoding="utf-8")

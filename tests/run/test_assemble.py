@@ -146,6 +146,15 @@ def test_what_the_generator_cannot_vouch_for_is_exit_3(spoil: Any, word: str) ->
     assert result.steps[0].valid
 
 
+def test_a_demo_is_not_wrong_on_a_busy_machine() -> None:
+    record = whole_run()
+    busy(record)
+    result = assemble(PROFILE, record, "folder", unvouched=0)
+    assert (result.valid, result.exit_code) == (False, 0)
+    record.status, record.exit_code = "target_died", 4
+    assert assemble(PROFILE, record, "folder", unvouched=0).exit_code == 4
+
+
 @pytest.mark.parametrize(
     ("status", "code"), [("target_died", 4), ("interrupted", 130), ("generator_failed", 70)]
 )
