@@ -254,8 +254,8 @@ class _Display:
         self._task: TaskID | None = None
         if console.is_terminal:
             columns = (
-                SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
-                TextColumn("{task.fields[counts]}"),
+                SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=12),
+                TimeElapsedColumn(), TextColumn("{task.fields[counts]}"),
             )  # fmt: skip
             self._bar = Progress(*columns, console=console)
         self._title = ""
@@ -288,7 +288,7 @@ class _Display:
                 self._bar.update(
                     self._task,
                     completed=min(event.elapsed_s, event.expected_s),
-                    counts=event.describe(),
+                    counts=f"{event.registered:,} registered, {event.failed:,} failed",
                 )
             case events.StepEnded():
                 self._finish_task(event.text)
