@@ -19,7 +19,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from imsbench.host import links, namespace
-from imsbench.host.userspace import UserspaceEsp
+from imsbench.host.backend import SaBackend
+from imsbench.host.choose import choose_backend
 
 _SPAWN = multiprocessing.get_context("spawn")
 ETH_P_ALL = 3
@@ -30,12 +31,12 @@ class State:
     """What a child holds between two calls."""
 
     sockets: dict[str, socket.socket] = field(default_factory=dict)
-    backend: UserspaceEsp | None = None
+    backend: SaBackend | None = None
     readers: dict[int, Callable[[], object]] = field(default_factory=dict)
     frames: list[bytes] = field(default_factory=list)
 
     @property
-    def esp(self) -> UserspaceEsp:
+    def esp(self) -> SaBackend:
         assert self.backend is not None
         return self.backend
 
@@ -97,10 +98,12 @@ def join(near: Host, near_name: str, far: Host, far_name: str) -> None:
     near.do(links.move_link, far_name, far.pid)
 
 
-def start_backend(side: Any, ip_version: int, protected_ports: Any = ()) -> None:
+def start_backend(
+    side: Any, ip_version: int, protected_ports: Any = (), mode: str = "userspace"
+) -> None:
     """The child's ESP, carried by a thread."""
     poll = select.epoll()
-    backend = UserspaceEsp(side, ip_version, protected_ports=protected_ports)
+    backend = choose_backend(mode, side, ip_version, protected_ports)
     STATE.backend = backend
 
     def add_reader(descriptor: int, callback: Callable[[], object]) -> None:
