@@ -100,8 +100,8 @@ def join(near: Host, near_name: str, far: Host, far_name: str) -> None:
 
 def start_backend(
     side: Any, ip_version: int, protected_ports: Any = (), mode: str = "userspace"
-) -> None:
-    """The child's ESP, carried by a thread."""
+) -> str:
+    """The child's ESP, carried by a thread; the device that protected sockets are bound to."""
     poll = select.epoll()
     backend = choose_backend(mode, side, ip_version, protected_ports)
     STATE.backend = backend
@@ -117,6 +117,7 @@ def start_backend(
 
     backend.attach(add_reader)
     threading.Thread(target=carry, daemon=True).start()
+    return backend.device
 
 
 def start_sniffer(link: str) -> None:
