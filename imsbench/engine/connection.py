@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _IP_BIND_ADDRESS_NO_PORT = 24
 _IPV6_FREEBIND = 78
 _SO_BINDTODEVICE = socket.SO_BINDTODEVICE
-_LINGER_RESET = struct.pack("ii", 1, 0)
+LINGER_RESET = struct.pack("ii", 1, 0)
 _RECEIVE_BYTES = 65_536
 _READ = select.EPOLLIN | select.EPOLLRDHUP
 _GONE = select.EPOLLERR | select.EPOLLHUP
@@ -132,7 +132,7 @@ class Connection:
     def reset(self, cause: str) -> None:
         """Close with a RST, so that neither end keeps the connection."""
         if self.state != "closed":
-            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
             self.close(cause)
 
     # private

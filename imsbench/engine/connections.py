@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from imsbench.engine.connection import Connection, State, accept_all, connect, listen
+from imsbench.engine.connection import LINGER_RESET, Connection, State, accept_all, connect, listen
 from imsbench.engine.loop import Loop, clock
 from imsbench.host.backend import SaBackend
 from imsbench.phone.actions import Channel
@@ -121,6 +121,8 @@ class Connections:
         """A connection to port_us outside the SAs: the target's defect, never served."""
         for sock, _remote in accept_all(listener):
             self._events["clear_connection_to_port_us_by_target"] += 1
+            # By RST: a FIN would leave a state whose later acknowledgements have no SA to go by.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
             sock.close()
 
     def _adopt(self, sock: socket.socket, endpoint: Endpoint, state: State) -> Connection:

@@ -157,7 +157,6 @@ class Worker:
         self._repair = bool(message.get("repair"))
         self._kpis = StepKpis()
         self._failures.clear()
-        self._before = self._counters()
         self._phones.step = step.index
         self._health.begin()
         self._run = StepRun(
@@ -175,6 +174,9 @@ class Worker:
         run = self._run
         assert run is not None
         self._run = None
+        # Since the last step's end, so that what happens between two steps is not lost.
+        counters = self._counters()
+        news, self._before = counters - self._before, counters
         self._channel.send(
             "step_done",
             step=run.step.index,
@@ -184,7 +186,7 @@ class Worker:
             health=self._health.end()
             | {"dropped": run.dropped, "started": run.started, "first_due_at": run.first_due_at},
             failures=list(self._failures.values()),
-            counters=dict(self._counters() - self._before),
+            counters=dict(news),
         )
         self._phones.step = -1
 

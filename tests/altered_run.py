@@ -1,0 +1,114 @@
+"""A run in which something is wrong on purpose: ``altered_run.py ALTERATION PROFILE OUT``.
+
+Exit code and result are those of the run; what is altered is between the processes, where no profile
+reaches: keys that differ between phones and HSS, sequence numbers that the HSS has forgotten, a core
+that connects to the phones in clear.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from imsbench.profile import load_profile
+from imsbench.run import configs, execute, topology
+from imsbench.run.coordinator import Coordinator
+from imsbench.run.find import running
+
+PHONE_PORT = 6101
+
+
+def wrong_keys() -> Any:
+    """The HSS derives its keys from another seed."""
+    config_of = configs.hss_config
+
+    def altered(*arguments: Any) -> dict[str, Any]:
+        config = config_of(*arguments)
+        config["population"]["seed"] += 1
+        return config
+
+    return mock.patch.object(configs, "hss_config", altered)
+
+
+def before_each_step(act: Any) -> Any:
+    """act(coordinator, step index) is called before each step of the load."""
+    drive = Coordinator._drive
+
+    def altered(self: Coordinator, record: Any, **keywords: Any) -> None:
+        act(self, record.step.index)
+        drive(self, record, **keywords)
+
+    return mock.patch.object(Coordinator, "_drive", altered)
+
+
+def forget_sqn(coordinator: Coordinator, step: int) -> None:
+    """Before the second step the HSS is back before the first sequence number of every subscriber."""
+    if step == 1:
+        for n in range(coordinator._profile.subscribers.count):
+            coordinator._crew.send(topology.HSS, "set_sqn", n=n, sqn=0)
+
+
+def connect_in_clear(coordinator: Coordinator, step: int) -> None:
+    """Before the second step somebody at the core connects to phones' port_us outside the SAs."""
+    if step != 1:
+        return
+    pid = next(child.pid for child in running() if child.name == topology.CORE)
+    code = (
+        "import socket\n"
+        "for n in range(1, 4):\n"
+        "    try:\n"
+        f"        s = socket.create_connection((f'198.18.0.{{n}}', {PHONE_PORT}), 2)\n"
+        "        assert s.recv(10) == b'', 'it was served'\n"
+        "    except ConnectionResetError:\n"
+        "        pass\n"
+    )
+    command = ["nsenter", f"--net=/proc/{pid}/ns/net", sys.executable, "-c", code]
+    subprocess.run(command, check=True, timeout=20)
+
+
+def capture(out: Path) -> Any:
+    """Nothing is altered, but tcpdump watches the core's links: phones.pcap, hss.pcap."""
+
+    def start(_coordinator: Coordinator, step: int) -> None:
+        if step:
+            return
+        pid = next(child.pid for child in running() if child.name == topology.CORE)
+        for link, file in (("w0", "phones.pcap"), ("hss0", "hss.pcap")):
+            enter = ["nsenter", f"--net=/proc/{pid}/ns/net"]
+            dump = ["tcpdump", "-i", link, "-U", "-B", "16384", "-Z", "root", "-w", str(out / file)]
+            process = subprocess.Popen([*enter, *dump], stderr=subprocess.PIPE)
+            assert process.stderr is not None
+            assert b"listening" in process.stderr.readline()
+            DUMPS.append(process)
+
+    return before_each_step(start)
+
+
+DUMPS: list[subprocess.Popen[bytes]] = []
+ALTERATIONS: dict[str, Callable[[Path], Any]] = {
+    "wrong-keys": lambda _out: wrong_keys(),
+    "forgotten-sqn": lambda _out: before_each_step(forget_sqn),
+    "clear-connection": lambda _out: before_each_step(connect_in_clear),
+    "captured": capture,
+}
+
+
+def main() -> int:
+    """Run it; the run's exit code."""
+    alteration, profile, folder = sys.argv[1:]
+    out = Path(folder)
+    with ALTERATIONS[alteration](out):
+        try:
+            return execute.execute(load_profile(profile), lambda _event: None, out).exit_code
+        finally:
+            for dump in DUMPS:
+                dump.terminate()
+                dump.wait(10)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
