@@ -19,14 +19,8 @@ from diameter.message.avp import Avp
 from diameter.message.avp.generator import AvpGenDef
 from diameter.message.commands import register
 
-from simulators.codec import (
-    HEADER_LENGTH,
-    FailedAvp,
-    Group,
-    read_avps,
-    serialize_header,
-    write_avps,
-)
+from simulators.codec import BadMessage, FailedAvp, Group, read_avps, write_avps
+from simulators.framing import HEADER_LENGTH, serialize_header
 
 VENDOR_3GPP = 10415
 VENDOR_ETSI = 13019
@@ -349,6 +343,27 @@ class ErrorAnswer(DiameterMessage):
         *_FAULT,
         AvpGenDef("proxy_info", 284, type_class=ProxyInfo),
     )
+
+
+def refusal(
+    asked: MessageHeader, request: type[DiameterMessage] | None, error: BadMessage, **values: Any
+) -> DiameterMessage:
+    """The answer to a request that cannot be served (RFC 6733 §7); ``request`` is its class, if known."""
+    values |= {"result_code": error.result, "error_message": str(error)}
+    if error.failed is not None:
+        values["failed_avp"] = [FailedAvp([error.failed])]
+    protocol_error = 3000 <= error.result < 4000
+    # §7.2: the E bit goes with 3xxx alone and with a grammar of its own; without it the command's holds
+    cls = ErrorAnswer if request is None or protocol_error else request.answer_class
+    answer = cls(**values)
+    header = answer.header
+    header.command_code = asked.command_code
+    header.application_id = asked.application_id
+    header.command_flags = asked.command_flags & FLAG_PROXIABLE
+    header.is_error = protocol_error
+    header.hop_by_hop_identifier = asked.hop_by_hop_identifier
+    header.end_to_end_identifier = asked.end_to_end_identifier
+    return answer
 
 
 BASE = application(

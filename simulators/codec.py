@@ -1,4 +1,4 @@
-"""Diameter AVPs and framing (RFC 6733 §3, §4): python-diameter's definitions, compiled and checked.
+"""Diameter AVPs (RFC 6733 §4): python-diameter's definitions, compiled and checked.
 
 A message or group is a class with an ``avp_def`` of ``AvpGenDef`` rows, as python-diameter defines its own;
 type and M bit of each AVP come from the library's dictionary. The library's own coder is not used on the
@@ -9,7 +9,6 @@ the library writes (a test holds the two together).
 
     read_avps(target, data)    bytes -> attributes of a message or group; BadMessage says what is wrong
     write_avps(source)         attributes -> bytes; EncodeError if a value does not fit its AVP
-    MessageReader.feed(data)   a TCP stream -> whole messages; FramingError where the stream is lost
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar
 
-from diameter.message import MessageHeader
 from diameter.message.avp import (
     Avp,
     AvpAddress,
@@ -33,14 +31,11 @@ from diameter.message.avp import (
 from diameter.message.avp.avp import get_avp_dictionary_entry
 from diameter.message.avp.generator import AvpGenDef
 
-HEADER_LENGTH = 20
-MAX_MESSAGE = 1 << 20
-"""Longest message accepted; RFC 6733 allows 16 MiB, no interface here comes near 1 MiB."""
+from simulators.framing import HEADER_LENGTH
 
 _VENDOR, _MANDATORY, _RESERVED = 0x80000000, 0x40000000, 0x1F000000
 _LENGTH = 0x00FFFFFF
 
-_HEADER = struct.Struct(">IIIII")
 _AVP = struct.Struct(">II")
 _AVP_VENDOR = struct.Struct(">III")
 _U32 = struct.Struct(">I")
@@ -75,10 +70,6 @@ class Result(IntEnum):
     INVALID_MESSAGE_LENGTH = 5015
 
 
-class FramingError(Exception):
-    """The stream can no longer be cut into messages: wrong version or an impossible length."""
-
-
 class EncodeError(ValueError):
     """A value does not fit the AVP it was given to; the text names both."""
 
@@ -92,65 +83,6 @@ class BadMessage(Exception):
         """The Result-Code of the answer."""
         self.failed = failed
         """The offending AVP (RFC 6733 §7.5), if there is one."""
-
-
-class MessageReader:
-    """Cuts a byte stream into Diameter messages by their length (RFC 6733 §3)."""
-
-    __slots__ = ("_buffer",)
-
-    def __init__(self) -> None:
-        self._buffer = b""
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """The messages that are whole now; FramingError if what follows them cannot be one.
-
-        Messages before a broken one in the same segment are lost with the stream.
-        """
-        if self._buffer:
-            data = self._buffer + data
-        messages: list[bytes] = []
-        position, end = 0, len(data)
-        while end - position >= 4:
-            word = _U32.unpack_from(data, position)[0]
-            length = word & _LENGTH
-            # §3: the length counts the header and the padded AVPs, so it is a multiple of four.
-            if word >> 24 != 1 or not HEADER_LENGTH <= length <= MAX_MESSAGE or length & 3:
-                raise FramingError(f"version {word >> 24}, length {length}")
-            if end - position < length:
-                break
-            messages.append(data[position : position + length])
-            position += length
-        self._buffer = data[position:]
-        return messages
-
-
-def parse_header(data: bytes) -> MessageHeader:
-    """The 20 octets that open a message (RFC 6733 §3); struct.error if there are fewer."""
-    word, flags, application, hop_by_hop, end_to_end = _HEADER.unpack_from(data)
-    header = MessageHeader(
-        word >> 24,
-        word & _LENGTH,
-        flags >> 24,
-        flags & _LENGTH,
-        application,
-        hop_by_hop,
-        end_to_end,
-    )
-    header.length_header = HEADER_LENGTH
-    return header
-
-
-def serialize_header(header: MessageHeader, body_length: int) -> bytes:
-    """The inverse of parse_header, for a body of this length."""
-    header.length = HEADER_LENGTH + body_length
-    return _HEADER.pack(
-        0x01000000 | header.length,
-        header.command_flags << 24 | header.command_code,
-        header.application_id,
-        header.hop_by_hop_identifier,
-        header.end_to_end_identifier,
-    )
 
 
 def session_id_of(data: bytes) -> str | None:

@@ -13,7 +13,6 @@ from diameter.message import MessageHeader
 from simulators.base import (
     BASE,
     FLAG_ERROR,
-    FLAG_PROXIABLE,
     VENDOR_3GPP,
     VENDOR_ETSI,
     Capabilities,
@@ -26,17 +25,11 @@ from simulators.base import (
     ErrorAnswer,
     VendorSpecificApplicationId,
     decode,
+    refusal,
 )
-from simulators.codec import (
-    BadMessage,
-    EncodeError,
-    FailedAvp,
-    FramingError,
-    MessageReader,
-    Result,
-    parse_header,
-    session_id_of,
-)
+from simulators.codec import BadMessage, EncodeError, Result, session_id_of
+from simulators.framing import MessageReader, parse_header
+from simulators.watchdog import Verdict, Watchdog
 
 if TYPE_CHECKING:
     from simulators.peer import Peer
@@ -78,8 +71,6 @@ class Connection(asyncio.Protocol):
         """Origin-Host of the other side, once capabilities are exchanged."""
         self.remote_realm: bytes | None = None
         """Its Origin-Realm."""
-        self.suspect = False
-        """Whether a watchdog went unanswered (RFC 3539 §3.4.1)."""
         self.opened: asyncio.Future[None] = loop.create_future()
         """Done when capabilities are exchanged; NoConnection if they cannot be."""
         self.ended: asyncio.Future[None] = loop.create_future()
@@ -91,7 +82,7 @@ class Connection(asyncio.Protocol):
         self._pending: dict[int, tuple[DiameterMessage, asyncio.Future[DiameterMessage]]] = {}
         self._hop_by_hop = peer.random.getrandbits(32)
         self._read_at = 0.0
-        self._silent = 0  # watchdog periods without an octet
+        self._watchdog = Watchdog(peer.watchdog_s, peer.random, time.perf_counter())
         self._leaving = False
         self._timer: asyncio.TimerHandle | None = None
 
@@ -102,8 +93,7 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self.peer.add(self)
-        self._read_at = time.perf_counter()
-        self._arm(self._tw())
+        self._arm(self.peer.watchdog_s)
         if self.initiator:
             message = CapabilitiesExchangeRequest(**self._capabilities())
             self._send_request(message).add_done_callback(self._on_cea)
@@ -111,17 +101,13 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Octets came: whatever goes wrong with one message, the next one is served."""
         self._read_at = time.perf_counter()
-        self._silent = 0
-        self.suspect = False
-        try:
-            messages = self._reader.feed(data)
-        except FramingError as error:
-            self._fail("framing_errors", str(error))
-            return
-        for message in messages:
+        self._watchdog.heard(self._read_at)
+        for message in self._reader.feed(data):
             if self._transport is None or self._transport.is_closing():
                 return
             self._on_message(message)
+        if self._reader.lost:
+            self._fail("framing_errors", self._reader.lost)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The transport is gone: everything that waits is told."""
@@ -138,6 +124,11 @@ class Connection(asyncio.Protocol):
             self.opened.set_exception(lost)
         if not self.ended.done():
             self.ended.set_result(None)
+
+    @property
+    def suspect(self) -> bool:
+        """Whether a watchdog went unanswered (RFC 3539 §3.4.1)."""
+        return self._watchdog.suspect
 
     # --- requests of ours -----------------------------------------------------------------------
 
@@ -311,29 +302,9 @@ class Connection(asyncio.Protocol):
         self.peer.counters[f"refused_{int(error.result)}"] += 1
         if self._transport is None:
             return
-        values: dict[str, Any] = {
-            "session_id": session_id_of(data),
-            "result_code": error.result,
-            "error_message": str(error),
-            "failed_avp": [FailedAvp([error.failed])] if error.failed is not None else [],
-        }
-        request = self._request_class(header)
-        protocol_error = 3000 <= error.result < 4000
-        if request is None or protocol_error:
-            answer: DiameterMessage = ErrorAnswer(**values)
-        else:  # §7.2: without the E bit the command's own grammar holds
-            if issubclass(request, Capabilities):
-                values |= self._capabilities()
-            answer = request.answer_class(**values)
-        answer.header.command_code = header.command_code
-        answer.header.application_id = header.application_id
-        # §7.1.3: 3xxx, and nothing else, sets the E bit
-        answer.header.command_flags = header.command_flags & FLAG_PROXIABLE | (
-            FLAG_ERROR if protocol_error else 0
-        )
-        answer.header.hop_by_hop_identifier = header.hop_by_hop_identifier
-        answer.header.end_to_end_identifier = header.end_to_end_identifier
-        self._send(answer)
+        cls = self._request_class(header)
+        about = self._capabilities() if cls and issubclass(cls, Capabilities) else {}
+        self._send(refusal(header, cls, error, session_id=session_id_of(data), **about))
 
     def _handler_failed(self, error: Exception) -> None:
         self.peer.counters["handler_failures"] += 1
@@ -416,38 +387,27 @@ class Connection(asyncio.Protocol):
             ],
         }
 
-    def _tw(self) -> float:
-        """Tw with its jitter of up to 2 s (RFC 3539 §3.4.1), less for the short ones of tests."""
-        jitter_s = min(2.0, self.peer.watchdog_s / 10)
-        return self.peer.watchdog_s + self.peer.random.uniform(-jitter_s, jitter_s)
-
     def _arm(self, delay_s: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop.call_later(delay_s, self._on_timer)
 
     def _on_timer(self) -> None:
-        """The watchdog: RFC 3539 §3.4.1, with octets received as the sign of life."""
         if self._leaving or self.remote_host is None:
             self._fail("closed_by_timer", "left alone after a DPR, or no CER came")
             return
-        tw = self._tw()
-        idle_s = time.perf_counter() - self._read_at
-        if self._silent == 0 and idle_s < tw:
-            self._arm(tw - idle_s)
-            return
-        self._silent += 1
-        if self._silent == 1:
-            self.peer.counters["dwr_sent"] += 1
-            dwr = DeviceWatchdogRequest(origin_state_id=self.peer.origin_state_id)
-            self._send_request(dwr).add_done_callback(_retrieve)
-        elif self._silent == 2:
-            self.suspect = True
-            self.peer.counters["watchdog_suspects"] += 1
-        else:
-            self._fail("watchdog_closed", "no sign of life")
-            return
-        self._arm(tw)
+        verdict, again_s = self._watchdog.expired(time.perf_counter())
+        match verdict:
+            case Verdict.SEND_DWR:
+                self.peer.counters["dwr_sent"] += 1
+                dwr = DeviceWatchdogRequest(origin_state_id=self.peer.origin_state_id)
+                self._send_request(dwr).add_done_callback(_retrieve)
+            case Verdict.SUSPECT:
+                self.peer.counters["watchdog_suspects"] += 1
+            case Verdict.DEAD:
+                self._fail("watchdog_closed", "no sign of life")
+                return
+        self._arm(again_s)
 
     def _fail(self, counter: str, text: str) -> None:
         """Close for a reason, counted by name."""

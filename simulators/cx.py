@@ -12,13 +12,11 @@ python-diameter 0.9 defines MAR and MAA with the AVPs of RFC 4740 (376, 377); TS
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar
 
 from diameter.message import MessageHeader
-from diameter.message.avp import Avp, AvpUnsigned32
-from diameter.message.avp.avp import register as register_avp
+from diameter.message.avp import Avp
 from diameter.message.avp.generator import AvpGenDef
 
 from simulators.base import (
@@ -31,192 +29,63 @@ from simulators.base import (
     VendorSpecificApplicationId,
     application,
 )
-from simulators.codec import FailedAvp, Group
+from simulators.codec import FailedAvp
+from simulators.cxavps import (
+    AKA_SCHEME,
+    APPLICATION_CX,
+    AssociatedIdentities,
+    ChargingInformation,
+    Command,
+    CxResult,
+    DeregistrationReason,
+    OriginatingRequest,
+    ReasonCode,
+    ServerAssignmentType,
+    ServerCapabilities,
+    SipAuthDataItem,
+    SupportedFeatures,
+    UserAuthorizationType,
+    UserDataAlreadyAvailable,
+    cx_row,
+)
 
-APPLICATION_CX = 16777216
-AKA_SCHEME = "Digest-AKAv1-MD5"
-"""SIP-Authentication-Scheme of IMS-AKA (TS 29.229 §6.3.9)."""
+__all__ = [
+    "AKA_SCHEME",
+    "APPLICATION_CX",
+    "CX",
+    "AssociatedIdentities",
+    "ChargingInformation",
+    "Command",
+    "CxAnswer",
+    "CxMessage",
+    "CxRequest",
+    "CxResult",
+    "DeregistrationReason",
+    "LocationInfoAnswer",
+    "LocationInfoRequest",
+    "MultimediaAuthAnswer",
+    "MultimediaAuthRequest",
+    "OriginatingRequest",
+    "PushProfileAnswer",
+    "PushProfileRequest",
+    "ReasonCode",
+    "RegistrationTerminationAnswer",
+    "RegistrationTerminationRequest",
+    "ServerAssignmentAnswer",
+    "ServerAssignmentRequest",
+    "ServerAssignmentType",
+    "ServerCapabilities",
+    "SipAuthDataItem",
+    "SupportedFeatures",
+    "UserAuthorizationAnswer",
+    "UserAuthorizationRequest",
+    "UserAuthorizationType",
+    "UserDataAlreadyAvailable",
+    "experimental",
+    "succeeded",
+]
 
-
-class Command(IntEnum):
-    """Command codes (TS 29.229 §6.1)."""
-
-    USER_AUTHORIZATION = 300
-    SERVER_ASSIGNMENT = 301
-    LOCATION_INFO = 302
-    MULTIMEDIA_AUTH = 303
-    REGISTRATION_TERMINATION = 304
-    PUSH_PROFILE = 305
-
-
-class CxResult(IntEnum):
-    """Experimental-Result-Code of vendor 10415 (TS 29.229 §6.2)."""
-
-    FIRST_REGISTRATION = 2001
-    SUBSEQUENT_REGISTRATION = 2002
-    UNREGISTERED_SERVICE = 2003
-    SUCCESS_SERVER_NAME_NOT_STORED = 2004
-    USER_UNKNOWN = 5001
-    IDENTITIES_DONT_MATCH = 5002
-    IDENTITY_NOT_REGISTERED = 5003
-    ROAMING_NOT_ALLOWED = 5004
-    IDENTITY_ALREADY_REGISTERED = 5005
-    AUTH_SCHEME_NOT_SUPPORTED = 5006
-    IN_ASSIGNMENT_TYPE = 5007
-    TOO_MUCH_DATA = 5008
-    NOT_SUPPORTED_USER_DATA = 5009
-    FEATURE_UNSUPPORTED = 5011
-
-
-class ServerAssignmentType(IntEnum):
-    """Server-Assignment-Type (TS 29.229 §6.3.15)."""
-
-    NO_ASSIGNMENT = 0
-    REGISTRATION = 1
-    RE_REGISTRATION = 2
-    UNREGISTERED_USER = 3
-    TIMEOUT_DEREGISTRATION = 4
-    USER_DEREGISTRATION = 5
-    TIMEOUT_DEREGISTRATION_STORE_SERVER_NAME = 6
-    USER_DEREGISTRATION_STORE_SERVER_NAME = 7
-    ADMINISTRATIVE_DEREGISTRATION = 8
-    AUTHENTICATION_FAILURE = 9
-    AUTHENTICATION_TIMEOUT = 10
-    DEREGISTRATION_TOO_MUCH_DATA = 11
-
-
-class UserAuthorizationType(IntEnum):
-    """User-Authorization-Type (TS 29.229 §6.3.24)."""
-
-    REGISTRATION = 0
-    DE_REGISTRATION = 1
-    REGISTRATION_AND_CAPABILITIES = 2
-
-
-class UserDataAlreadyAvailable(IntEnum):
-    """User-Data-Already-Available (TS 29.229 §6.3.26)."""
-
-    USER_DATA_NOT_AVAILABLE = 0
-    USER_DATA_ALREADY_AVAILABLE = 1
-
-
-class ReasonCode(IntEnum):
-    """Reason-Code of a network-initiated de-registration (TS 29.229 §6.3.17)."""
-
-    PERMANENT_TERMINATION = 0
-    NEW_SERVER_ASSIGNED = 1
-    SERVER_CHANGE = 2
-    REMOVE_S_CSCF = 3
-
-
-class OriginatingRequest(IntEnum):
-    """Originating-Request (TS 29.229 §6.3.34)."""
-
-    ORIGINATING = 0
-
-
-# RTR-Flags came after the library's dictionary.
-register_avp(659, "RTR-Flags", AvpUnsigned32, vendor=VENDOR_3GPP, mandatory=False)
-
-
-def _cx(attr: str, code: int, **options: Any) -> AvpGenDef:
-    """A row for an AVP of vendor 10415."""
-    return AvpGenDef(attr, code, VENDOR_3GPP, **options)
-
-
-@dataclass(slots=True)
-class SipAuthDataItem(Group):
-    """SIP-Auth-Data-Item (612, TS 29.229 §6.3.13): one vector, or what is asked for."""
-
-    sip_item_number: int | None = None
-    sip_authentication_scheme: str | None = None
-    sip_authenticate: bytes | None = None
-    """RAND and AUTN, 32 octets, in an answer."""
-    sip_authorization: bytes | None = None
-    """XRES in an answer; RAND and AUTS, 30 octets, in a request after a resynchronisation."""
-    confidentiality_key: bytes | None = None
-    integrity_key: bytes | None = None
-
-    avp_def = (
-        _cx("sip_item_number", 613),
-        _cx("sip_authentication_scheme", 608),
-        _cx("sip_authenticate", 609),
-        _cx("sip_authorization", 610),
-        _cx("confidentiality_key", 625),
-        _cx("integrity_key", 626),
-    )
-
-
-@dataclass(slots=True)
-class ServerCapabilities(Group):
-    """Server-Capabilities (603, TS 29.229 §6.3.4): for the choice of an S-CSCF."""
-
-    mandatory_capability: list[int] = field(default_factory=list)
-    optional_capability: list[int] = field(default_factory=list)
-    server_name: list[str] = field(default_factory=list)
-
-    repeated = frozenset({"mandatory_capability", "optional_capability", "server_name"})
-    avp_def = (
-        _cx("mandatory_capability", 604),
-        _cx("optional_capability", 605),
-        _cx("server_name", 602),
-    )
-
-
-@dataclass(slots=True)
-class DeregistrationReason(Group):
-    """Deregistration-Reason (615, TS 29.229 §6.3.16)."""
-
-    reason_code: ReasonCode | None = None
-    reason_info: str | None = None
-
-    enums: ClassVar[Mapping[str, type[IntEnum]]] = {"reason_code": ReasonCode}
-    avp_def = (_cx("reason_code", 616, is_required=True), _cx("reason_info", 617))
-
-
-@dataclass(slots=True)
-class ChargingInformation(Group):
-    """Charging-Information (618, TS 29.229 §6.3.19): addresses of the charging functions."""
-
-    primary_event_charging_function_name: str | None = None
-    secondary_event_charging_function_name: str | None = None
-    primary_charging_collection_function_name: str | None = None
-    secondary_charging_collection_function_name: str | None = None
-
-    avp_def = (
-        _cx("primary_event_charging_function_name", 619),
-        _cx("secondary_event_charging_function_name", 620),
-        _cx("primary_charging_collection_function_name", 621),
-        _cx("secondary_charging_collection_function_name", 622),
-    )
-
-
-@dataclass(slots=True)
-class SupportedFeatures(Group):
-    """Supported-Features (628, TS 29.229 §6.3.29)."""
-
-    vendor_id: int | None = None
-    feature_list_id: int | None = None
-    feature_list: int | None = None
-
-    avp_def = (
-        AvpGenDef("vendor_id", 266, is_required=True),
-        _cx("feature_list_id", 629, is_required=True, is_mandatory=False),
-        _cx("feature_list", 630, is_required=True, is_mandatory=False),
-    )
-
-
-@dataclass(slots=True)
-class AssociatedIdentities(Group):
-    """Associated-Identities (632, TS 29.229 §6.3.33): private identities of the subscription."""
-
-    user_name: list[str] = field(default_factory=list)
-
-    repeated = frozenset({"user_name"})
-    avp_def = (AvpGenDef("user_name", 1),)
-
-
-_SUPPORTED_FEATURES = _cx(
+_SUPPORTED_FEATURES = cx_row(
     "supported_features", 628, is_mandatory=False, type_class=SupportedFeatures
 )
 _HEAD = (
@@ -256,15 +125,15 @@ _ANSWER_TAIL = (
 _LISTS = frozenset({"supported_features", "proxy_info", "route_record"})
 _USER_NAME = AvpGenDef("user_name", 1)
 _USER_NAME_REQUIRED = AvpGenDef("user_name", 1, is_required=True)
-_PUBLIC_IDENTITY = _cx("public_identity", 601)
-_PUBLIC_IDENTITY_REQUIRED = _cx("public_identity", 601, is_required=True)
-_SERVER_NAME = _cx("server_name", 602)
-_SERVER_NAME_REQUIRED = _cx("server_name", 602, is_required=True)
-_SERVER_CAPABILITIES = _cx("server_capabilities", 603, type_class=ServerCapabilities)
-_USER_DATA = _cx("user_data", 606)
-_CHARGING_INFORMATION = _cx("charging_information", 618, type_class=ChargingInformation)
-_AUTH_DATA_ITEM = _cx("sip_auth_data_item", 612, type_class=SipAuthDataItem)
-_ASSOCIATED_IDENTITIES = _cx(
+_PUBLIC_IDENTITY = cx_row("public_identity", 601)
+_PUBLIC_IDENTITY_REQUIRED = cx_row("public_identity", 601, is_required=True)
+_SERVER_NAME = cx_row("server_name", 602)
+_SERVER_NAME_REQUIRED = cx_row("server_name", 602, is_required=True)
+_SERVER_CAPABILITIES = cx_row("server_capabilities", 603, type_class=ServerCapabilities)
+_USER_DATA = cx_row("user_data", 606)
+_CHARGING_INFORMATION = cx_row("charging_information", 618, type_class=ChargingInformation)
+_AUTH_DATA_ITEM = cx_row("sip_auth_data_item", 612, type_class=SipAuthDataItem)
+_ASSOCIATED_IDENTITIES = cx_row(
     "associated_identities", 632, is_mandatory=False, type_class=AssociatedIdentities
 )
 _CX_ID = VendorSpecificApplicationId(vendor_id=VENDOR_3GPP, auth_application_id=APPLICATION_CX)
@@ -319,9 +188,9 @@ class UserAuthorizationRequest(CxRequest):
         *_REQUEST_HEAD,
         _USER_NAME_REQUIRED,
         _PUBLIC_IDENTITY_REQUIRED,
-        _cx("visited_network_identifier", 600, is_required=True),
-        _cx("user_authorization_type", 623),
-        _cx("uar_flags", 637, is_mandatory=False),
+        cx_row("visited_network_identifier", 600, is_required=True),
+        cx_row("user_authorization_type", 623),
+        cx_row("uar_flags", 637, is_mandatory=False),
         *_ROUTE,
     )
 
@@ -354,8 +223,8 @@ class ServerAssignmentRequest(CxRequest):
         _USER_NAME,
         _PUBLIC_IDENTITY,
         _SERVER_NAME_REQUIRED,
-        _cx("server_assignment_type", 614, is_required=True),
-        _cx("user_data_already_available", 624, is_required=True),
+        cx_row("server_assignment_type", 614, is_required=True),
+        cx_row("user_data_already_available", 624, is_required=True),
         *_ROUTE,
     )
 
@@ -393,9 +262,9 @@ class LocationInfoRequest(CxRequest):
     }
     avp_def = (
         *_REQUEST_HEAD,
-        _cx("originating_request", 633),
+        cx_row("originating_request", 633),
         _PUBLIC_IDENTITY_REQUIRED,
-        _cx("user_authorization_type", 623),
+        cx_row("user_authorization_type", 623),
         *_ROUTE,
     )
 
@@ -423,7 +292,7 @@ class MultimediaAuthRequest(CxRequest):
         _USER_NAME_REQUIRED,
         _PUBLIC_IDENTITY_REQUIRED,
         _AUTH_DATA_ITEM._replace(is_required=True),
-        _cx("sip_number_auth_items", 607, is_required=True),
+        cx_row("sip_number_auth_items", 607, is_required=True),
         _SERVER_NAME_REQUIRED,
         *_ROUTE,
     )
@@ -442,7 +311,7 @@ class MultimediaAuthAnswer(CxAnswer):
         *_ANSWER_HEAD,
         _USER_NAME,
         _PUBLIC_IDENTITY,
-        _cx("sip_number_auth_items", 607),
+        cx_row("sip_number_auth_items", 607),
         _AUTH_DATA_ITEM,
         *_ANSWER_TAIL,
     )
@@ -463,8 +332,8 @@ class RegistrationTerminationRequest(CxRequest):
         _USER_NAME_REQUIRED,
         _ASSOCIATED_IDENTITIES,
         _PUBLIC_IDENTITY,
-        _cx("deregistration_reason", 615, is_required=True, type_class=DeregistrationReason),
-        _cx("rtr_flags", 659, is_mandatory=False),
+        cx_row("deregistration_reason", 615, is_required=True, type_class=DeregistrationReason),
+        cx_row("rtr_flags", 659, is_mandatory=False),
         *_ROUTE,
     )
 

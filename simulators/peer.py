@@ -24,9 +24,7 @@ and counted (``framing_errors``). ``peer.counters`` names everything that happen
 
 Theory of operation. One Connection is one asyncio Protocol: bytes in, messages cut, each either base
 protocol (handled here), an answer (matched by Hop-by-Hop to its future) or a request (to the handler). The
-watchdog is one timer per connection, re-armed lazily: any octet received counts as life (RFC 3539 §3.4.1).
-A first silence of Tw sends a DWR, a second makes the connection suspect, a third closes it. REOPEN, which
-holds a returned peer back for three watchdogs, is left out: there is no other peer to prefer meanwhile.
+watchdog (watchdog.py) is one timer per connection, set again lazily: data_received only notes the time.
 """
 
 from __future__ import annotations

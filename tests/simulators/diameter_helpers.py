@@ -13,8 +13,8 @@ from simulators.base import (
     VendorSpecificApplicationId,
     decode,
 )
-from simulators.codec import MessageReader, parse_header
 from simulators.cx import APPLICATION_CX
+from simulators.framing import MessageReader, parse_header
 
 T = TypeVar("T")
 M = TypeVar("M", bound=DiameterMessage)

@@ -8,7 +8,7 @@ import pytest
 from diameter.message import Message
 
 from simulators.base import VENDOR_3GPP, DiameterMessage, ExperimentalResult, decode
-from simulators.codec import Result, parse_header
+from simulators.codec import Result
 from simulators.cx import (
     AKA_SCHEME,
     APPLICATION_CX,
@@ -23,6 +23,7 @@ from simulators.cx import (
     experimental,
     succeeded,
 )
+from simulators.framing import parse_header
 
 REQUIRED = {
     300: {"user_name", "public_identity", "visited_network_identifier"},

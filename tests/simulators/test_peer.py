@@ -22,7 +22,7 @@ from simulators.base import (
     VendorSpecificApplicationId,
     decode,
 )
-from simulators.codec import BadMessage, Result, parse_header
+from simulators.codec import BadMessage, Result
 from simulators.connection import Connection
 from simulators.cx import (
     APPLICATION_CX,
@@ -31,6 +31,7 @@ from simulators.cx import (
     LocationInfoRequest,
     UserAuthorizationAnswer,
 )
+from simulators.framing import parse_header
 from simulators.peer import AnswerTimeout, BadAnswer, NoConnection, Peer
 from tests.simulators.diameter_helpers import RawPeer, cer, run
 from tests.simulators.test_codec import FAULTS, uar, with_avps
@@ -442,8 +443,8 @@ def test_a_watchdog_is_answered() -> None:
 
 def test_idle_peers_watch_each_other_and_stay() -> None:
     async def scenario() -> None:
-        async with joined(watchdog_s=0.05) as (client, server):
-            await asyncio.sleep(0.5)
+        async with joined(watchdog_s=0.1) as (client, server):
+            await asyncio.sleep(0.6)
             assert server.counters["dwr_sent"] >= 3
             assert server.counters["watchdog_closed"] == 0
             assert not client.counters["connections_closed"]
