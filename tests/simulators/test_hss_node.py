@@ -19,6 +19,7 @@ import pytest
 from imsbench.distribution import Distribution
 from imsbench.histogram import Histogram
 from imsbench.host.control import ControlChannel, Message
+from imsbench.host.namespace import have_net_admin
 from imsbench.protocol.aka import Milenage, SqnWindow, run_aka
 from imsbench.subscriber import Population
 from simulators.base import DiameterMessage
@@ -244,11 +245,10 @@ os.execv(sys.executable, [sys.executable, "-m", "simulators.hss"])
 
 
 @contextmanager
-def started() -> Iterator[tuple[subprocess.Popen[bytes], ControlChannel]]:
-    """The HSS as a coordinator's child, in our own network namespace."""
+def started(namespace: str = "") -> Iterator[tuple[subprocess.Popen[bytes], ControlChannel]]:
+    """The HSS as a coordinator's child, in our network namespace or in a "new" one."""
     ours, theirs = socket.socketpair()
-    environment = os.environ | {"IMSBENCH_CONTROL": "3"}
-    environment.pop("IMSBENCH_NAMESPACE", None)
+    environment = os.environ | {"IMSBENCH_CONTROL": "3", "IMSBENCH_NAMESPACE": namespace}
     command = [sys.executable, "-c", BECOME_THE_HSS, str(theirs.fileno())]
     process = subprocess.Popen(command, cwd=ROOT, env=environment, pass_fds=(theirs.fileno(),))
     theirs.close()
@@ -338,6 +338,20 @@ def test_an_address_that_is_taken_is_an_error_by_name() -> None:
         assert error["exit"] == 5
         assert "address already in use" in error["text"]
         assert process.wait(5) == 5
+
+
+@pytest.mark.net
+@pytest.mark.skipif(not have_net_admin(), reason="needs CAP_NET_ADMIN")
+@pytest.mark.parametrize("address", ["198.19.0.20", "2001:2:0:2::20"])
+def test_in_a_namespace_of_its_own_it_gives_itself_its_address(address: str) -> None:
+    with started("new") as (process, channel):
+        assert channel.wait("namespace")["pid"] == process.pid
+        channel.send("config", **config(addresses=[address], listen=[address, 3868]))
+        channel.wait("ready")
+        assert os.readlink(f"/proc/{process.pid}/ns/net") != os.readlink("/proc/self/ns/net")
+        channel.send("stop")
+        channel.wait("result")
+        assert process.wait(5) == 0
 
 
 PROFILE = """
