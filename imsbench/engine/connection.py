@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from imsbench.engine.loop import Loop, Timer, clock
 from imsbench.phone.actions import Channel, Exchange
-from imsbench.protocol.sip import SipReader
+from imsbench.protocol.stream import SipReader
 
 if TYPE_CHECKING:
     from imsbench.engine.driver import Pending

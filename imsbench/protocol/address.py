@@ -102,7 +102,7 @@ def parse_name_addr(value: str) -> NameAddr:
 
 
 def parse_name_addrs(values: list[str]) -> list[NameAddr]:
-    """All entries of header values that may hold lists; ValueError on the first broken one."""
+    """All entries of values that may hold lists (RFC 3261 §7.3.1); ValueError on the first bad one."""
     return [parse_name_addr(entry) for value in values for entry in split_list(value)]
 
 

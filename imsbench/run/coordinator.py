@@ -230,8 +230,6 @@ class Coordinator:
     def _keep_result(self, name: str, message: Message) -> None:
         if name in self._workers:
             self._record.workers[name] = message
-            if message.get("partial"):
-                self._keep_partial(message["partial"])
         else:
             self._record.simulators[name] = message
 

@@ -10,7 +10,8 @@ from imsbench.engine.connections import EngineSettings
 from imsbench.engine.driver import Driver
 from imsbench.engine.loop import Loop, clock
 from imsbench.phone.actions import Channel
-from imsbench.protocol.sip import Request, Response, SipReader, response_to, serialize_message
+from imsbench.protocol.sip import Request, Response, response_to, serialize_message
+from imsbench.protocol.stream import SipReader
 
 
 class Owner:

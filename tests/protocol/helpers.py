@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from imsbench.protocol.sip import Malformed, Request, Response, SipReader
+from imsbench.protocol.sip import Malformed, Request, Response
+from imsbench.protocol.stream import SipReader
 
 LEFT_OVER = b"INVITE sip:left.over SIP/2.0\r\nVia: SIP/2.0/TCP a;branch=z9hG4bK"
 

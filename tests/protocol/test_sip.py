@@ -12,12 +12,12 @@ from imsbench.protocol.sip import (
     Malformed,
     Request,
     Response,
-    SipReader,
     parse_message,
     response_to,
     serialize_message,
     tag_of,
 )
+from imsbench.protocol.stream import SipReader
 from tests.protocol.helpers import feed_every_way, plain
 
 REGISTER = b"""\

@@ -19,14 +19,8 @@ from imsbench.protocol.aka import (
     run_aka,
     split_nonce,
 )
-from imsbench.protocol.sip import (
-    Malformed,
-    Request,
-    Response,
-    SipReader,
-    response_to,
-    serialize_message,
-)
+from imsbench.protocol.sip import Malformed, Request, Response, response_to, serialize_message
+from imsbench.protocol.stream import SipReader
 from imsbench.subscriber import Population, Subscriber
 from simulators.core.cxclient import AuthVector, CxFailure
 from simulators.core.service import ReferenceCore

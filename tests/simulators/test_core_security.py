@@ -16,14 +16,8 @@ import pytest
 from imsbench.host.backend import AddReader, BackendError
 from imsbench.protocol import digest
 from imsbench.protocol.secagree import Mechanism, SaSet, parse_security, serialize_security
-from imsbench.protocol.sip import (
-    Request,
-    Response,
-    SipReader,
-    parse_message,
-    response_to,
-    serialize_message,
-)
+from imsbench.protocol.sip import Request, Response, parse_message, response_to, serialize_message
+from imsbench.protocol.stream import SipReader
 from simulators.core import security
 from simulators.core.service import ReferenceCore
 from tests.simulators.core_helpers import DOMAIN, FakeCx, TestPhone, running
