@@ -165,7 +165,7 @@ def parse_message(data: bytes) -> Request | Response | Malformed:
     end = data.find(b"\r\n\r\n")
     if end < 0:
         return Malformed("no end of headers", data[:200])
-    message = parse_head(data[:end])
+    message = read_head(data[:end])
     if isinstance(message, Malformed):
         return message
     body = data[end + 4 :]
@@ -242,7 +242,7 @@ def tag_of(value: str) -> str:
     return ""
 
 
-def parse_head(head: bytes) -> Request | Response | Malformed:
+def read_head(head: bytes) -> Request | Response | Malformed:
     """Start line and headers, without the blank line behind them (RFC 3261 §7)."""
     if b"\0" in head:
         return Malformed("NUL in headers", head[:200])

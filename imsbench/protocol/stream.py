@@ -12,7 +12,7 @@ from imsbench.protocol.sip import (
     Request,
     Response,
     content_length,
-    parse_head,
+    read_head,
 )
 
 
@@ -58,7 +58,7 @@ class SipReader:
                     found.append(self._break("headers over 64 KiB", buffer))
                     return found
                 break
-            message = parse_head(buffer[:end])
+            message = read_head(buffer[:end])
             size = self._body_size(message, buffer[:end])
             if isinstance(size, Malformed):
                 found.append(size)
