@@ -210,6 +210,8 @@ generator: {workers: 20}
         ("target: {kind: external, pcscf: '192.0.2.1:0'}", "target.pcscf", "address:port"),
         ("target: {kind: external, pcscf: '192.0.2.1:5060', loss_share: 0.5}", "target", "loss_share"),
         ("target: {pcscf: '192.0.2.1:5060'}", "target", "external targets only"),
+        ("target: {kind: external, pcscf: '192.0.2.1:5060', ipsec: kernel}", "target", "ipsec"),
+        ("phones: {ipsec: 'off'}\ntarget: {ipsec: kernel}", "target.ipsec", "phones.ipsec is off"),
         ("target: {expires: 30s}", "target", "min_expires exceeds expires"),
         ("target: {expires: 30500ms}", "target.expires", "whole seconds"),
         ("target: {kind: 'null'}\nsimulators: {hss: {}}", "simulators.hss", "no HSS"),

@@ -34,6 +34,8 @@ def disagreements(sections: Mapping[str, object]) -> list[Disagreement]:
         found.append(
             ("target.pcscf", f"is not an IPv{phones.ip_version} address (phones.ip_version)")
         )
+    if target and phones and target.ipsec and phones.ipsec == "off":
+        found.append(("target.ipsec", f"is {target.ipsec}, but phones.ipsec is off"))
     if target and simulators:
         found += _hss(target, simulators)
     return found

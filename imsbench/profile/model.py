@@ -219,6 +219,8 @@ class Target(Settings):
     """Its version, for reports."""
     pcscf: Endpoint | None = None
     """P-CSCF of an external target, as "address:port"."""
+    ipsec: Literal["auto", "userspace", "kernel"] | None = None
+    """Who does an embedded or null target's end of ESP; null: as phones.ipsec says."""
     expires: WholeSeconds = 3600
     """Expiry granted at most by an embedded or null target, seconds."""
     min_expires: WholeSeconds = 60
@@ -241,7 +243,7 @@ class Target(Settings):
         if self.kind == "external":
             if self.pcscf is None:
                 raise ValueError("an external target needs pcscf")
-            only = ("expires", "min_expires", "reauthenticate", "delay", "loss_share")
+            only = ("ipsec", "expires", "min_expires", "reauthenticate", "delay", "loss_share")
             fields = type(self).model_fields
             if wrong := [name for name in only if getattr(self, name) != fields[name].default]:
                 raise ValueError(f"{', '.join(wrong)}: only for embedded and null targets")

@@ -101,6 +101,11 @@ class Profile(Settings):
         return tuple(steps)
 
     @property
+    def target_ipsec(self) -> str:
+        """Who does an embedded or null target's end of ESP: "auto", "userspace", "kernel", "off"."""
+        return self.target.ipsec or self.phones.ipsec
+
+    @property
     def duration_s(self) -> float:
         """Planned length of all steps in seconds, without drains and repairs."""
         return sum(step.duration_s for step in self.steps())

@@ -177,8 +177,11 @@ def _backends(result: RunResult) -> str:
     if result.profile.phones.ipsec == "off":
         return "off"
     names = sorted({worker.backend for worker in result.workers}) or ["unknown"]
-    core = f"; target: {result.core.backend}" if result.core and result.core.backend else ""
-    return f"phones: {', '.join(names)} (asked: {result.profile.phones.ipsec}){core}"
+    said = f"phones: {', '.join(names)} (asked: {result.profile.phones.ipsec})"
+    if result.core and result.core.backend:
+        asked = result.profile.target.ipsec
+        said += f"; target: {result.core.backend}" + (f" (asked: {asked})" if asked else "")
+    return said
 
 
 def _expiry(profile: Profile) -> str:

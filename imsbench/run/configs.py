@@ -66,7 +66,7 @@ def core_config(profile: Profile, node: Node) -> dict[str, Any]:
         "domain": domain,
         "hss": [addresses.hss_address(phones.ip_version), DIAMETER_PORT],
         "hss_realm": domain,
-        "ipsec": phones.ipsec,
+        "ipsec": profile.target_ipsec,
         "ip_version": phones.ip_version,
         "port_ps": PORT_PS,
         "port_pc_first": PORT_PC_FIRST,
@@ -112,6 +112,14 @@ def repair_rate(profile: Profile) -> float:
 def needs_hss(profile: Profile) -> bool:
     """Whether this run starts the HSS simulator."""
     return profile.target.kind == "embedded" or profile.simulators.hss is not None
+
+
+def needs_tun(profile: Profile) -> bool:
+    """Whether user-space ESP, and so a TUN device, may be wanted at either end that runs here."""
+    modes = {profile.phones.ipsec}
+    if profile.target.kind != "external":
+        modes.add(profile.target_ipsec)
+    return not modes <= {"kernel", "off"}
 
 
 def distribution_config(distribution: Distribution) -> dict[str, Any]:

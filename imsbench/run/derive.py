@@ -10,7 +10,7 @@ from imsbench.profile import Problem, Profile, ProfileError
 
 _TARGET_KINDS = ("embedded", "null")
 _SHARED = ("name", "version")
-_EMBEDDED_ONLY = ("expires", "min_expires", "reauthenticate", "delay", "loss_share")
+_EMBEDDED_ONLY = ("ipsec", "expires", "min_expires", "reauthenticate", "delay", "loss_share")
 
 
 def with_target(profile: Profile, target: str) -> Profile:

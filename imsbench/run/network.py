@@ -32,7 +32,7 @@ def become_capable(profile: Profile) -> None:
     target is reached through the host's own network and needs root. RunRefused names what is
     refused.
     """
-    with_tun = profile.phones.ipsec in ("auto", "userspace")
+    with_tun = configs.needs_tun(profile)
     try:
         if profile.target.kind != "external":
             namespace.reexec_rootless(with_tun=with_tun)

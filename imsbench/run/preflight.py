@@ -19,7 +19,7 @@ def needs(profile: Profile) -> limits.Needs:
         # Protected: one each way (TS 33.203 §7.1). In clear all goes over the phone's own one.
         connections_per_phone=2 if protected else 1,
         embedded=profile.target.kind != "external",
-        tun=protected and phones.ipsec != "kernel",
+        tun=configs.needs_tun(profile),
         port_uc_first=phones.port_uc_first,
         port_uc_count=phones.port_uc_count,
         other_ports=(phones.port_us, phones.clear_port) if protected else (),

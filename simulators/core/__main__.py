@@ -123,7 +123,7 @@ def _config_of(path: str) -> dict[str, Any]:
     return {
         "domain": population_of(population).home_domain,
         "population": population,
-        "ipsec": profile.phones.ipsec,
+        "ipsec": profile.target_ipsec,
         "algs": [[alg, ealg] for alg in profile.phones.algs for ealg in profile.phones.ealgs],
         "expires_s": target.expires,
         "min_expires_s": target.min_expires,

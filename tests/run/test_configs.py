@@ -91,3 +91,23 @@ def test_one_phone_registers_once_and_nothing_is_judged() -> None:
     assert single.thresholds == ()
     assert single.phones == QUICKSTART.phones
     assert configs.population(single).subscriber(0) == configs.population(QUICKSTART).subscriber(0)
+
+
+@pytest.mark.parametrize(
+    ("phones", "target", "core", "tun"),
+    [
+        ("auto", None, "auto", True),
+        ("off", None, "off", False),
+        ("kernel", None, "kernel", False),
+        ("kernel", "userspace", "userspace", True),
+        ("userspace", "kernel", "kernel", True),
+    ],
+)
+def test_each_end_has_the_esp_it_was_given(
+    phones: str, target: str | None, core: str, tun: bool
+) -> None:
+    data = QUICKSTART.model_dump()
+    data["phones"]["ipsec"], data["target"]["ipsec"] = phones, target
+    profile = Profile.model_validate(data)
+    config = configs.core_config(profile, plan(profile).nodes[CORE])
+    assert (config["ipsec"], configs.needs_tun(profile)) == (core, tun)
