@@ -45,7 +45,7 @@ from collections.abc import Sequence
 
 from imsbench.host import links, rawsocket, tun
 from imsbench.host.backend import AddReader, BackendError, Side
-from imsbench.protocol.esp import AES_BLOCK, EspError, EspIn, EspKeys, EspOut
+from imsbench.protocol.esp import EspError, EspIn, EspKeys, EspOut
 from imsbench.protocol.secagree import Sa, SaSet
 
 BATCH = 32
@@ -225,7 +225,8 @@ class UserspaceEsp:
             ):
                 self._drop_out(packet[0] == 0x45 and not packet[6] & 0x3F, protocol)
                 continue
-            iv = os.urandom(AES_BLOCK) if outbound.keys.encrypted else b""
+            iv_size = outbound.keys.iv_size
+            iv = os.urandom(iv_size) if iv_size else b""
             try:
                 esp = outbound.seal(protocol, packet[20:], iv)
                 # the kernel fills in length and checksum (raw(7))
@@ -253,7 +254,8 @@ class UserspaceEsp:
             if outbound is None or protocol not in _TRANSPORTS:
                 self._drop_out(True, protocol)
                 continue
-            iv = os.urandom(AES_BLOCK) if outbound.keys.encrypted else b""
+            iv_size = outbound.keys.iv_size
+            iv = os.urandom(iv_size) if iv_size else b""
             try:
                 esp = outbound.seal(protocol, packet[40:], iv)
                 header = _IPV6_HEADER.pack(packet[:4], len(esp), _ESP, packet[7])

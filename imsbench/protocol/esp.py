@@ -1,16 +1,28 @@
 """ESP in transport mode (RFC 4303), with the algorithms of the IMS security agreement.
 
-A packet of one SA, integrity over all that stands before the ICV:
+A packet of one SA; the ICV stands over all before it:
 
-    SPI 4 | sequence number 4 | IV (aes-cbc: 16) | payload | padding 1, 2, 3 … | pad length 1 |
-    next header 1 | ICV 12
+    SPI 4 | sequence number 4 | IV | payload | padding 1, 2, 3 … | pad length 1 | next header 1 | ICV
+
+    alg              ealg           IV   ICV
+    hmac-sha-1-96    null            -    12    RFC 2404
+    hmac-md5-96      null            -    12    RFC 2403
+    (either)         aes-cbc        16    12    RFC 3602: payload to next header is encrypted
+    (either)         des-ede3-cbc    8    12    RFC 2451: the same
+    null             aes-gcm         8    16    RFC 4106: the same, and the ICV comes with it
+    aes-gmac         null            8    16    RFC 4543: nothing is encrypted, the ICV is GCM's
 
 The payload is a whole TCP or UDP segment; what stands before the ESP header (the IP header) is the
-caller's. hmac-sha-1-96 is RFC 2404, hmac-md5-96 RFC 2403, aes-cbc RFC 3602, null RFC 2410. Sequence
-numbers have 32 bits: an SA of TS 33.203 has no extended ones. Anti-replay is on (TS 33.203 §6.3).
+caller's. Sequence numbers have 32 bits: an SA of TS 33.203 has no extended ones. Anti-replay is on
+(TS 33.203 §6.3).
+
+The four SAs of a set share their keys, and the salt of aes-gcm and aes-gmac (TS 33.203 §7.1, annex I).
+So an IV that merely counts would come four times, which is the end of GCM (RFC 4106 §3.1). The IV is
+SPI and sequence number: no two packets of a set have both in common, as the SPIs of both sides differ
+(TS 33.203 §7.2).
 
 Speed shapes this module: HMAC is two copied hash contexts, in which the padded key is hashed already
-(RFC 2104 §4), and the four SAs of a set share them, since they share their keys (TS 33.203 §7.1).
+(RFC 2104 §4), and the four SAs of a set share them.
 """
 
 from __future__ import annotations
@@ -20,19 +32,31 @@ import hmac
 import struct
 from typing import ClassVar
 
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherAlgorithm, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+
+from imsbench.protocol.secagree import MECHANISMS
 
 HEADER_SIZE = 8
 """Bytes of SPI and sequence number."""
 ICV_SIZE = 12
-"""Bytes of the integrity check value of both algorithms (96 bits)."""
-AES_BLOCK = 16
-"""Bytes of an aes-cbc block, and of its IV."""
+"""Bytes of the integrity check value of the HMACs (96 bits)."""
+GCM_IV_SIZE = 8
+"""Bytes of the IV of aes-gcm and aes-gmac (RFC 4106 §3.1, RFC 4543 §3.1)."""
+GCM_ICV_SIZE = 16
+"""Bytes of their integrity check value (RFC 4106 §6, RFC 4543 §3.4)."""
 REPLAY_WINDOW = 64
 """Packets that may come late (RFC 4303 §3.4.3: the default)."""
 MAX_SEQUENCE = 2**32 - 1
 
-_HASHES = {"hmac-sha-1-96": (hashlib.sha1, 20), "hmac-md5-96": (hashlib.md5, 16)}
+_HASHES = {"hmac-sha-1-96": hashlib.sha1, "hmac-md5-96": hashlib.md5}
+_INTEGRITY_KEYS = {"hmac-sha-1-96": 20, "hmac-md5-96": 16, "aes-gmac": 20, "null": 0}
+_CIPHER_KEYS = {"null": 0, "aes-cbc": 16, "des-ede3-cbc": 24, "aes-gcm": 20}
+_SALT_SIZE = 4  # RFC 4106 §8.1, RFC 4543 §5.2: the last bytes of the keying material
+_GCM_START = HEADER_SIZE + GCM_IV_SIZE
 _IPAD = bytes(byte ^ 0x36 for byte in range(256))
 _OPAD = bytes(byte ^ 0x5C for byte in range(256))
 _HASH_BLOCK = 64
@@ -81,46 +105,134 @@ class SequenceExhausted(EspError):
     counter = "sequence_exhausted"
 
 
+class CbcCipher:
+    """A block cipher in CBC mode, its IV in front of the blocks (RFC 3602 §3, RFC 2451 §2)."""
+
+    __slots__ = ("_algorithm", "_name", "block")
+
+    def __init__(self, name: str, algorithm: CipherAlgorithm, block: int) -> None:
+        self._name = name
+        self._algorithm = algorithm
+        self.block = block
+        """Bytes of a block, and of the IV."""
+
+    def encrypt(self, next_header: int, payload: bytes, iv: bytes) -> bytes:
+        """IV and blocks; ValueError for an IV that is no block."""
+        if len(iv) != self.block:
+            raise ValueError(f"{self._name} takes an IV of {self.block} bytes, not {len(iv)}")
+        pad = -(len(payload) + 2) % self.block
+        plain = payload + _PADDING[:pad] + _BYTE[pad] + _BYTE[next_header]
+        return iv + Cipher(self._algorithm, modes.CBC(iv)).encryptor().update(plain)
+
+    def decrypt(self, data: bytes) -> bytes:
+        """Payload to next header; Truncated unless IV and whole blocks are given."""
+        block = self.block
+        size = len(data) - block
+        if size < block or size % block:
+            raise Truncated(f"{size} bytes are no {self._name} blocks")
+        return Cipher(self._algorithm, modes.CBC(data[:block])).decryptor().update(data[block:])
+
+
+class Gcm:
+    """aes-gcm: encryption and ICV in one, over 4-byte words (RFC 4106)."""
+
+    __slots__ = ("_aead", "_salt")
+
+    def __init__(self, key: bytes) -> None:
+        """key: 16 bytes and the salt's 4 (RFC 4106 §8.1)."""
+        self._aead = AESGCM(key[:-_SALT_SIZE])
+        self._salt = key[-_SALT_SIZE:]
+
+    def seal(self, header: bytes, plain: bytes) -> bytes:
+        """The packet around payload to next header; the IV repeats SPI and sequence number."""
+        return header + header + self._aead.encrypt(self._salt + header, plain, header)
+
+    def open(self, packet: bytes) -> bytes:
+        """Payload to next header; InvalidTag."""
+        nonce = self._salt + packet[HEADER_SIZE:_GCM_START]
+        return self._aead.decrypt(nonce, packet[_GCM_START:], packet[:HEADER_SIZE])
+
+
+class Gmac:
+    """aes-gmac: the ICV of aes-gcm over all that stands before it, nothing encrypted (RFC 4543)."""
+
+    __slots__ = ("_aead", "_salt")
+
+    def __init__(self, key: bytes) -> None:
+        """key: 16 bytes and the salt's 4 (RFC 4543 §5.2)."""
+        self._aead = AESGCM(key[:-_SALT_SIZE])
+        self._salt = key[-_SALT_SIZE:]
+
+    def seal(self, header: bytes, plain: bytes) -> bytes:
+        """The packet around payload to next header; the IV repeats SPI and sequence number."""
+        body = header + header + plain
+        return body + self._aead.encrypt(self._salt + header, b"", body)
+
+    def open(self, packet: bytes) -> bytes:
+        """Payload to next header; InvalidTag."""
+        body, icv = packet[:-GCM_ICV_SIZE], packet[-GCM_ICV_SIZE:]
+        self._aead.decrypt(self._salt + packet[HEADER_SIZE:_GCM_START], icv, body)
+        return body[_GCM_START:]
+
+
 class EspKeys:
     """Algorithms and keys of an SA set, made ready; its four SAs share one (TS 33.203 §7.1)."""
 
-    __slots__ = ("_aes", "_inner", "_outer", "encrypted")
+    __slots__ = ("_inner", "_outer", "cipher", "combined", "iv_size", "least", "plain")
 
     def __init__(self, alg: str, ealg: str, integrity_key: bytes, cipher_key: bytes) -> None:
-        """ValueError for an unknown algorithm or a key of the wrong size (TS 33.203 annex I)."""
-        if alg not in _HASHES:
-            raise ValueError(f"unknown integrity algorithm {alg!r}")
-        new, size = _HASHES[alg]
-        if len(integrity_key) != size:
-            raise ValueError(f"{alg} takes a key of {size} bytes, not {len(integrity_key)}")
-        if ealg not in ("null", "aes-cbc"):
-            raise ValueError(f"unknown encryption algorithm {ealg!r}")
-        if len(cipher_key) != (AES_BLOCK if ealg == "aes-cbc" else 0):
-            raise ValueError(f"{ealg} does not take a key of {len(cipher_key)} bytes")
-        key = integrity_key.ljust(_HASH_BLOCK, b"\0")
-        self._inner = new(key.translate(_IPAD), usedforsecurity=False)
-        self._outer = new(key.translate(_OPAD), usedforsecurity=False)
-        self.encrypted = ealg == "aes-cbc"
-        """Whether an IV is needed."""
-        self._aes = algorithms.AES(cipher_key) if self.encrypted else None
+        """Keys as ``secagree.esp_keys`` makes them.
+
+        ValueError for unknown algorithms, for such as do not go together, and for a key of the wrong
+        size (TS 33.203 annex I).
+        """
+        _check_keys(alg, ealg, integrity_key, cipher_key)
+        self.cipher: CbcCipher | None = None
+        """Encrypts, where the ICV is an HMAC."""
+        self.combined: Gcm | Gmac | None = None
+        """Does it all, where there is no HMAC."""
+        match alg, ealg:
+            case "null", _:
+                self.combined = Gcm(cipher_key)
+            case "aes-gmac", _:
+                self.combined = Gmac(integrity_key)
+            case _, "aes-cbc":
+                self.cipher = CbcCipher(ealg, AES(cipher_key), 16)
+            case _, "des-ede3-cbc":
+                self.cipher = CbcCipher(ealg, TripleDES(cipher_key), 8)
+        self.plain = self.cipher is None and self.combined is None
+        """Whether it is an HMAC and nothing else."""
+        self.iv_size = self.cipher.block if self.cipher is not None else 0
+        """Bytes of the unpredictable IV that ``seal`` is to be handed; 0: none."""
+        self.least = (_GCM_START + GCM_ICV_SIZE if self.combined else HEADER_SIZE + ICV_SIZE) + 2
+        """Bytes of the smallest packet: with pad length and next header."""
+        if self.combined is None:
+            key = integrity_key.ljust(_HASH_BLOCK, b"\0")
+            self._inner = _HASHES[alg](key.translate(_IPAD), usedforsecurity=False)
+            self._outer = _HASHES[alg](key.translate(_OPAD), usedforsecurity=False)
 
     def icv(self, body: bytes) -> bytes:
-        """The integrity check value of a packet up to here (RFC 2404 §3, RFC 2403 §3)."""
+        """The HMAC of a packet up to here (RFC 2404 §3, RFC 2403 §3)."""
         inner = self._inner.copy()
         inner.update(body)
         outer = self._outer.copy()
         outer.update(inner.digest())
         return outer.digest()[:ICV_SIZE]
 
-    def encrypt(self, plain: bytes, iv: bytes) -> bytes:
-        """Whole blocks under aes-cbc (RFC 3602 §3)."""
-        assert self._aes is not None
-        return Cipher(self._aes, modes.CBC(iv)).encryptor().update(plain)
 
-    def decrypt(self, cipher: bytes, iv: bytes) -> bytes:
-        """Whole blocks under aes-cbc (RFC 3602 §3)."""
-        assert self._aes is not None
-        return Cipher(self._aes, modes.CBC(iv)).decryptor().update(cipher)
+def _check_keys(alg: str, ealg: str, integrity_key: bytes, cipher_key: bytes) -> None:
+    if alg not in _INTEGRITY_KEYS:
+        raise ValueError(f"unknown integrity algorithm {alg!r}")
+    if ealg not in _CIPHER_KEYS:
+        raise ValueError(f"unknown encryption algorithm {ealg!r}")
+    if (alg, ealg) not in MECHANISMS:
+        raise ValueError(f"alg {alg} does not go with ealg {ealg} (TS 33.203 annex H)")
+    for name, size, key in (
+        (alg, _INTEGRITY_KEYS[alg], integrity_key),
+        (ealg, _CIPHER_KEYS[ealg], cipher_key),
+    ):
+        if len(key) != size:
+            raise ValueError(f"{name} takes a key of {size} bytes, not {len(key)}")
 
 
 class EspOut:
@@ -138,7 +250,7 @@ class EspOut:
         self._icv = keys.icv
 
     def seal(self, next_header: int, payload: bytes, iv: bytes = b"") -> bytes:
-        """One ESP packet around a transport segment; ``iv`` (16 unpredictable bytes) for aes-cbc only.
+        """One ESP packet around a transport segment; ``iv``: ``keys.iv_size`` unpredictable bytes.
 
         SequenceExhausted at the end of the SA; ValueError for an IV of the wrong size.
         """
@@ -146,24 +258,22 @@ class EspOut:
         if sequence > MAX_SEQUENCE:
             self.sequence = MAX_SEQUENCE
             raise SequenceExhausted(f"SA {self.spi:#010x} has sent all its packets")
-        if self.keys.encrypted:
-            body = self._encrypted(sequence, next_header, payload, iv)
-        else:
-            # RFC 4303 §2.4: pad length and next header end on a 4-byte boundary
+        # RFC 4303 §2.4: pad length and next header end on a 4-byte boundary
+        if self.keys.plain:
             body = (
                 _HEADER.pack(self.spi, sequence)
                 + payload
                 + _NULL_TRAILER[len(payload) & 3]
                 + _BYTE[next_header]
             )
+            return body + self._icv(body)
+        header = _HEADER.pack(self.spi, sequence)
+        if self.keys.combined is not None:
+            trailer = _NULL_TRAILER[len(payload) & 3] + _BYTE[next_header]
+            return self.keys.combined.seal(header, payload + trailer)
+        assert self.keys.cipher is not None
+        body = header + self.keys.cipher.encrypt(next_header, payload, iv)
         return body + self._icv(body)
-
-    def _encrypted(self, sequence: int, next_header: int, payload: bytes, iv: bytes) -> bytes:
-        if len(iv) != AES_BLOCK:
-            raise ValueError(f"aes-cbc takes an IV of {AES_BLOCK} bytes, not {len(iv)}")
-        pad = -(len(payload) + 2) % AES_BLOCK
-        plain = payload + _PADDING[:pad] + _BYTE[pad] + _BYTE[next_header]
-        return _HEADER.pack(self.spi, sequence) + iv + self.keys.encrypt(plain, iv)
 
 
 class EspIn:
@@ -188,16 +298,21 @@ class EspIn:
         BadPadding, whose packet is authentic (RFC 4303 §3.4.3: after the ICV the window moves).
         """
         size = len(packet)
-        if size < HEADER_SIZE + 2 + ICV_SIZE:
+        if size < self.keys.least:
             raise Truncated(f"{size} bytes are no ESP packet")
         (sequence,) = _SEQUENCE.unpack_from(packet, 4)
         late = self.highest - sequence
         if late >= 0 and (late >= REPLAY_WINDOW or self._seen >> late & 1):
             raise Replayed(f"SA {self.spi:#010x}: number {sequence} after {self.highest}")
-        body = packet[:-ICV_SIZE]
-        if not hmac.compare_digest(self._icv(body), packet[-ICV_SIZE:]):
-            raise BadIcv(f"SA {self.spi:#010x}: number {sequence}")
-        plain = self._decrypted(body) if self.keys.encrypted else body[HEADER_SIZE:]
+        if self.keys.combined is None:
+            body = packet[:-ICV_SIZE]
+            if not hmac.compare_digest(self._icv(body), packet[-ICV_SIZE:]):
+                raise BadIcv(f"SA {self.spi:#010x}: number {sequence}")
+            plain = body[HEADER_SIZE:]
+            if not self.keys.plain:
+                plain = self._decrypted(plain)
+        else:
+            plain = self._opened(packet, sequence)
         if late >= 0:
             self._seen |= 1 << late
         else:
@@ -209,9 +324,16 @@ class EspIn:
             raise BadPadding(f"SA {self.spi:#010x}: number {sequence}, pad length {pad}")
         return plain[-1], plain[:end]
 
-    def _decrypted(self, body: bytes) -> bytes:
-        size = len(body) - HEADER_SIZE - AES_BLOCK
-        if size < AES_BLOCK or size % AES_BLOCK:
-            raise Truncated(f"SA {self.spi:#010x}: {size} bytes are no aes-cbc blocks")
-        start = HEADER_SIZE + AES_BLOCK
-        return self.keys.decrypt(body[start:], body[HEADER_SIZE:start])
+    def _decrypted(self, data: bytes) -> bytes:
+        assert self.keys.cipher is not None
+        try:
+            return self.keys.cipher.decrypt(data)
+        except Truncated as error:
+            raise Truncated(f"SA {self.spi:#010x}: {error}") from None
+
+    def _opened(self, packet: bytes, sequence: int) -> bytes:
+        assert self.keys.combined is not None
+        try:
+            return self.keys.combined.open(packet)
+        except InvalidTag:
+            raise BadIcv(f"SA {self.spi:#010x}: number {sequence}") from None

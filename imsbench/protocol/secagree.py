@@ -8,15 +8,28 @@ u/p = phone (UE) / P-CSCF, c/s = protected client / server port. The SPI is name
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-ALGS = ("hmac-sha-1-96", "hmac-md5-96")
-"""Integrity algorithms offered here; hmac-md5-96 is legacy (removed in TS 33.203 Rel-14)."""
-EALGS = ("null", "aes-cbc")
-"""Encryption algorithms offered here."""
+ALGS = ("hmac-sha-1-96", "hmac-md5-96", "aes-gmac", "null")
+"""Integrity algorithms known here; hmac-md5-96 is legacy (removed in TS 33.203 Rel-14)."""
+EALGS = ("null", "aes-cbc", "des-ede3-cbc", "aes-gcm")
+"""Encryption algorithms known here; des-ede3-cbc is legacy (removed in TS 33.203 Rel-14)."""
+MECHANISMS = (
+    *((alg, ealg) for alg in ALGS[:2] for ealg in EALGS[:3]),
+    ("aes-gmac", "null"),
+    ("null", "aes-gcm"),
+)
+"""(alg, ealg) that go together.
+
+aes-gcm brings its own ICV, so alg is null with it and with nothing else (TS 33.203 annex H). ESP knows
+aes-gmac only as the combined transform ENCR_NULL_AUTH_AES_GMAC, which leaves no room for encryption
+(RFC 4543 §2).
+"""
 
 MAX_SPI = 2**32 - 1
 MIN_SPI = 256  # RFC 4303 §2.1: 1..255 are reserved, 0 is for local use
@@ -217,9 +230,9 @@ class SaSet:
     ealg: str
     """Encryption algorithm, of EALGS."""
     integrity_key: bytes
-    """From IK: 20 bytes for hmac-sha-1-96, 16 for hmac-md5-96."""
+    """From IK: 20 bytes for hmac-sha-1-96, 16 for hmac-md5-96, 16 and 4 of salt for aes-gmac."""
     cipher_key: bytes
-    """From CK: 16 bytes for aes-cbc, empty for null."""
+    """From CK: 16 bytes for aes-cbc, 24 for des-ede3-cbc, 16 and 4 of salt for aes-gcm."""
 
     def sas_from(self, side: Literal["phone", "pcscf"]) -> tuple[Sa, Sa]:
         """The two SAs in which ``side`` sends, its client port's first."""
@@ -244,24 +257,56 @@ class SaSet:
         return Sa(spi, self.pcscf_address, source_port, self.phone_address, destination_port)
 
 
+def esp_keys(alg: str, ealg: str, ck: bytes, ik: bytes) -> tuple[bytes, bytes]:
+    """ESP's integrity key and cipher key (TS 33.203 annex I); a salt stands behind its key.
+
+    That is the keying material of RFC 4106 §8.1 and RFC 4543 §5.2, which kernels and protocol
+    analysers take as it is. SecurityAgreementError for algorithms that do not go together.
+    """
+    if (alg, ealg) not in MECHANISMS:
+        raise SecurityAgreementError(f"alg {alg} does not go with ealg {ealg}")
+    integrity, cipher = integrity_key(alg, ik), cipher_key(ealg, ck)
+    if alg == "aes-gmac":
+        integrity += _salt(0x58, b"AES_GMAC_SALT", ck, ik)
+    if ealg == "aes-gcm":
+        cipher += _salt(0x59, b"AES_GCM_SALT", ck, ik)
+    return integrity, cipher
+
+
 def integrity_key(alg: str, ik: bytes) -> bytes:
-    """The ESP integrity key from IK (TS 33.203 annex I): sha-1 gets 32 zero bits appended."""
+    """The integrity key from IK (TS 33.203 annex I), without a salt; sha-1: 32 zero bits appended."""
     match alg:
         case "hmac-sha-1-96":
             return ik + bytes(4)
-        case "hmac-md5-96":
+        case "hmac-md5-96" | "aes-gmac":
             return ik
+        case "null":
+            return b""
     raise SecurityAgreementError(f"unknown integrity algorithm {alg!r}")
 
 
 def cipher_key(ealg: str, ck: bytes) -> bytes:
-    """The ESP cipher key from CK (TS 33.203 annex I): CK for aes-cbc, none for null."""
+    """The cipher key from CK (TS 33.203 annex I), without a salt.
+
+    des-ede3-cbc, which left annex I in Rel-14: CK and its first 64 bits again.
+    """
     match ealg:
-        case "aes-cbc":
+        case "aes-cbc" | "aes-gcm":
             return ck
+        case "des-ede3-cbc":
+            return ck + ck[:8]
         case "null":
             return b""
     raise SecurityAgreementError(f"unknown encryption algorithm {ealg!r}")
+
+
+def _salt(function_code: int, text: bytes, ck: bytes, ik: bytes) -> bytes:
+    """The last 32 bits of KDF(CK || IK, FC || P0 || L0) (TS 33.203 annex I, TS 33.220 annex B.2).
+
+    Neither annex gives an example to check this against, nor does a core with these algorithms.
+    """
+    parameters = bytes([function_code]) + text + len(text).to_bytes(2, "big")
+    return hmac.digest(ck + ik, parameters, hashlib.sha256)[-4:]
 
 
 def sa_set(
@@ -272,7 +317,11 @@ def sa_set(
     ck: bytes,
     ik: bytes,
 ) -> SaSet:
-    """The four SAs of an agreement (TS 33.203 §7.1): ports and SPIs from both sides' mechanisms."""
+    """The four SAs of an agreement (TS 33.203 §7.1): ports and SPIs from both sides' mechanisms.
+
+    SecurityAgreementError for algorithms that do not go together.
+    """
+    integrity, cipher = esp_keys(server.alg, server.ealg, ck, ik)
     return SaSet(
         phone_address=phone_address,
         pcscf_address=pcscf_address,
@@ -286,6 +335,6 @@ def sa_set(
         spi_ps=server.spi_s,
         alg=server.alg,
         ealg=server.ealg,
-        integrity_key=integrity_key(server.alg, ik),
-        cipher_key=cipher_key(server.ealg, ck),
+        integrity_key=integrity,
+        cipher_key=cipher,
     )

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from imsbench.host import addresses, links
 from imsbench.host.userspace import UserspaceEsp
 from imsbench.protocol.esp import EspIn, EspKeys, EspOut
-from imsbench.protocol.secagree import SaSet, cipher_key, integrity_key
+from imsbench.protocol.secagree import SaSet, esp_keys
 from tests.host import hosts
 from tests.host.hosts import Host
 
@@ -72,6 +72,7 @@ class Loop:
 
 def sas_of(version: int, n: int, alg: str, ealg: str) -> SaSet:
     """The n-th phone's set."""
+    integrity, cipher = esp_keys(alg, ealg, bytes(16), bytes(16))
     return SaSet(
         phone_address=addresses.phone_address(version, 0, 1, n),
         pcscf_address=addresses.pcscf_address(version),
@@ -85,8 +86,8 @@ def sas_of(version: int, n: int, alg: str, ealg: str) -> SaSet:
         spi_ps=1003 + 4 * n,
         alg=alg,
         ealg=ealg,
-        integrity_key=integrity_key(alg, bytes(16)),
-        cipher_key=cipher_key(ealg, bytes(16)),
+        integrity_key=integrity,
+        cipher_key=cipher,
     )
 
 
@@ -189,8 +190,8 @@ def measure(version: int, phones: int, seconds: float, protected: bool) -> Cost:
 
 def crypto_us(alg: str, ealg: str) -> float:
     """Sealing a request and opening an answer, per packet, nothing else."""
-    keys = EspKeys(alg, ealg, integrity_key(alg, bytes(16)), cipher_key(ealg, bytes(16)))
-    number, iv = 20_000, bytes(16) if ealg == "aes-cbc" else b""
+    keys = EspKeys(alg, ealg, *esp_keys(alg, ealg, bytes(16), bytes(16)))
+    number, iv = 20_000, bytes(keys.iv_size)
     request, answer = bytes(32) + REQUEST, bytes(32) + ANSWER
     out, into, back = EspOut(1000, keys), EspIn(1001, keys), EspOut(1001, keys)
     answers = iter([back.seal(6, answer, iv) for _ in range(number)])
@@ -226,7 +227,7 @@ def line(phone: Host, version: int, alg: str, ealg: str, phones: int, seconds: f
     user = (esp.user_us - clear.user_us) / each
     crypto = crypto_us(alg, ealg)
     return (
-        f"{version}   {alg:14} {ealg:8} {system + user:6.1f} {system:8.1f} {crypto:7.1f} "
+        f"{version}   {alg:14} {ealg:12} {system + user:6.1f} {system:8.1f} {crypto:7.1f} "
         f"{user - crypto:7.1f} {each:9.2f} {esp.packets / esp.wall_s:10,.0f} "
         f"{clear.system_us + clear.user_us:9.1f} {esp.system_us + esp.user_us:9.1f}"
     )
@@ -238,9 +239,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     arguments = parser.parse_args()
     print(
-        "                           µs of CPU per ESP packet            ESP packets      "
+        "                               µs of CPU per ESP packet            ESP packets      "
         "   µs per exchange\n"
-        "IP  alg            ealg        all    calls  crypto  Python /exchange    /second "
+        "IP  alg            ealg            all    calls  crypto  Python /exchange    /second "
         "    clear    in SAs"
     )
     for version in (4, 6):
@@ -248,6 +249,9 @@ def main() -> None:
             ("hmac-sha-1-96", "null"),
             ("hmac-md5-96", "null"),
             ("hmac-sha-1-96", "aes-cbc"),
+            ("hmac-sha-1-96", "des-ede3-cbc"),
+            ("null", "aes-gcm"),
+            ("aes-gmac", "null"),
         ):
             print(bench(version, alg, ealg, arguments.phones, arguments.seconds))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from imsbench.host import addresses, links
-from imsbench.protocol.secagree import SaSet, cipher_key, integrity_key
+from imsbench.protocol.secagree import SaSet, esp_keys
 from tests.host import hosts
 from tests.host.hosts import Host
 
@@ -35,6 +35,7 @@ class Pair:
         """A new set with an address and SPIs of its own."""
         n = next(_numbers)
         spis = [1000 + 4 * n + k for k in range(4)]
+        integrity, cipher = esp_keys(alg, ealg, bytes(range(16, 32)), bytes(range(16)))
         return SaSet(
             phone_address=addresses.phone_address(self.version, 0, 1, n),
             pcscf_address=self.pcscf_address,
@@ -48,8 +49,8 @@ class Pair:
             spi_ps=spis[3],
             alg=alg,
             ealg=ealg,
-            integrity_key=integrity_key(alg, bytes(range(16))),
-            cipher_key=cipher_key(ealg, bytes(range(16, 32))),
+            integrity_key=integrity,
+            cipher_key=cipher,
         )
 
     def install(self, sas: SaSet) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from functools import partial
 
@@ -10,7 +9,7 @@ import pytest
 
 from imsbench.host import addresses
 from imsbench.protocol.esp import EspKeys, EspOut
-from imsbench.protocol.secagree import ALGS, EALGS
+from imsbench.protocol.secagree import MECHANISMS
 from tests.host import hosts
 from tests.host.pairs import (
     PORT_PC,
@@ -42,7 +41,7 @@ def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
         yield pair
 
 
-@pytest.mark.parametrize(("alg", "ealg"), [*itertools.product(ALGS, EALGS)])
+@pytest.mark.parametrize(("alg", "ealg"), MECHANISMS)
 def test_four_sas_carry_tcp_both_ways_and_nothing_in_clear(pair: Pair, alg: str, ealg: str) -> None:
     sas = pair.sas(alg, ealg)
     pair.install(sas)

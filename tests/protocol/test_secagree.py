@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import hmac
 from dataclasses import replace
 
 import pytest
@@ -13,11 +15,13 @@ from imsbench.protocol.secagree import (
     ALGS,
     EALGS,
     MAX_SPI,
+    MECHANISMS,
     Mechanism,
     Sa,
     SecurityAgreementError,
     choose,
     cipher_key,
+    esp_keys,
     integrity_key,
     parse_security,
     sa_set,
@@ -181,10 +185,42 @@ def test_keys() -> None:
     assert integrity_key("hmac-md5-96", ik) == ik
     assert cipher_key("aes-cbc", CK) == CK
     assert cipher_key("null", CK) == b""
-    with pytest.raises(SecurityAgreementError, match="aes-gmac"):
-        integrity_key("aes-gmac", IK)
-    with pytest.raises(SecurityAgreementError, match="des-ede3-cbc"):
-        cipher_key("des-ede3-cbc", CK)
+    ck = bytes.fromhex("b40ba9a3c58b2a05bbf0d987b21bf8cb")
+    tripled = "b40ba9a3c58b2a05bbf0d987b21bf8cbb40ba9a3c58b2a05"
+    assert cipher_key("des-ede3-cbc", ck).hex() == tripled
+    with pytest.raises(SecurityAgreementError, match="hmac-sha-256"):
+        integrity_key("hmac-sha-256", IK)
+    with pytest.raises(SecurityAgreementError, match="aes-ctr"):
+        cipher_key("aes-ctr", CK)
+
+
+@pytest.mark.parametrize(
+    ("alg", "ealg", "parameters"),
+    [
+        ("null", "aes-gcm", b"\x59AES_GCM_SALT\0\x0c"),
+        ("aes-gmac", "null", b"\x58AES_GMAC_SALT\0\x0d"),
+    ],
+)
+def test_salts(alg: str, ealg: str, parameters: bytes) -> None:
+    """TS 33.203 annex I: S = FC || P0 || L0, key CK || IK, the 32 least significant bits."""
+    salt = hmac.new(CK + IK, parameters, hashlib.sha256).digest()[28:]
+    integrity, cipher = esp_keys(alg, ealg, CK, IK)
+    assert (integrity, cipher) == ((IK + salt, b"") if alg == "aes-gmac" else (b"", CK + salt))
+
+
+@pytest.mark.parametrize("alg", ALGS)
+@pytest.mark.parametrize("ealg", EALGS)
+def test_what_goes_together(alg: str, ealg: str) -> None:
+    """TS 33.203 annex H: null with aes-gcm and only so; aes-gmac encrypts nothing."""
+    alone = (alg == "null") == (ealg == "aes-gcm") and (alg != "aes-gmac" or ealg == "null")
+    assert ((alg, ealg) in MECHANISMS) is alone
+    offer, answer = replace(CLIENT, alg=alg, ealg=ealg), replace(SERVER, alg=alg, ealg=ealg)
+    if alone:
+        sas = sa_set("198.18.0.1", "198.19.0.10", offer, answer, CK, IK)
+        assert (sas.integrity_key, sas.cipher_key) == esp_keys(alg, ealg, CK, IK)
+    else:
+        with pytest.raises(SecurityAgreementError, match=f"alg {alg} does not go with ealg {ealg}"):
+            sa_set("198.18.0.1", "198.19.0.10", offer, answer, CK, IK)
 
 
 @pytest.mark.parametrize(
