@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -135,6 +135,12 @@ def set_sysctl(path: str, value: str | int) -> None:
             file.write_text(str(value))
     except OSError as error:
         raise LinkError(f"sysctl {path.replace('/', '.')} = {value}: {error.strerror}") from error
+
+
+def reserve_ports(ranges: Sequence[tuple[int, int]]) -> None:
+    """Keep (first, last) port ranges from being given to a connection by chance (ephemeral use)."""
+    text = ",".join(f"{first}-{last}" for first, last in sorted(ranges))
+    set_sysctl("net/ipv4/ip_local_reserved_ports", text)
 
 
 def tune_for_phones() -> None:

@@ -82,8 +82,7 @@ def configure_tun(
     if protected_ports:
         links.add_route(everything, dev=name, table=ROUTE_TABLE)
         # An ephemeral port in these ranges would lead a clear connection into the device.
-        ranges = ",".join(f"{first}-{last}" for first, last in sorted(protected_ports))
-        links.set_sysctl("net/ipv4/ip_local_reserved_ports", ranges)
+        links.reserve_ports(protected_ports)
     for first, last in protected_ports:
         links.add_source_port_rule(ip_version, first, last, ROUTE_TABLE, ROUTE_TABLE)
 
