@@ -254,6 +254,40 @@ class Target(Settings):
         return self
 
 
+class ServicePoint(Settings):
+    """One service point trigger of a filter criterion (TS 29.228 annex E)."""
+
+    kind: Literal["RequestURI", "Method", "SIPHeader", "SessionCase", "SessionDescription"]
+    """What is looked at."""
+    value: Annotated[str, Field(min_length=1, max_length=200)]
+    """What it is compared with: URI, method, header name, session case 0-4 or SDP line."""
+    content: Annotated[str, Field(max_length=200)] = ""
+    """Content of the header or line; empty: any."""
+    group: Annotated[Integer, Field(ge=0)] = 0
+    """Group of the normal form it belongs to."""
+    negated: Boolean = False
+    """Whether it must not match."""
+    registration_types: Annotated[tuple[Literal[0, 1, 2], ...], Field(max_length=2)] = ()
+    """0 initial, 1 re-registration, 2 de-registration; at most two."""
+
+
+class FilterCriteria(Settings):
+    """One initial filter criterion of every subscriber (TS 29.228 annex E)."""
+
+    priority: Annotated[Integer, Field(ge=0)]
+    """Lower comes first."""
+    server_name: Annotated[str, Field(pattern=r"^sips?:[!-~]+$", max_length=200)]
+    """SIP URI of the application server."""
+    points: tuple[ServicePoint, ...] = ()
+    """The trigger; none: always."""
+    conjunctive: Boolean = True
+    """Whether the trigger is in conjunctive normal form."""
+    default_handling: Literal[0, 1] | None = None
+    """0 session continued, 1 session terminated, when the server does not answer."""
+    service_info: Annotated[str, Field(max_length=1000)] = ""
+    """Given to the application server as it is."""
+
+
 class Hss(Settings):
     """The HSS simulator."""
 
@@ -265,6 +299,8 @@ class Hss(Settings):
     """Result-Code of injected errors (RFC 6733 §7.1): DIAMETER_UNABLE_TO_COMPLY."""
     listen: Endpoint | None = None
     """Where it serves an external target, as "address:port"."""
+    filter_criteria: tuple[FilterCriteria, ...] = ()
+    """Initial filter criteria in every subscriber's User-Data; none by default."""
 
 
 class Simulators(Settings):

@@ -52,6 +52,7 @@ def hss_config(profile: Profile, node: Node) -> dict[str, Any]:
         "response_time": distribution_config(hss.response_time),
         "error_share": hss.error_share,
         "error_result": hss.error_result,
+        "filter_criteria": [one.model_dump(mode="json") for one in hss.filter_criteria],
         "seed": profile.seed,
     }
 

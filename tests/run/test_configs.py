@@ -10,7 +10,9 @@ from imsbench.profile import Profile, ProfileError, load_profile, parse_profile
 from imsbench.run import configs
 from imsbench.run.derive import one_phone, with_target
 from imsbench.run.network import plan
-from imsbench.run.topology import CORE, HSS
+from imsbench.run.topology import CORE, HSS, Node
+from imsbench.subscriber import Population
+from simulators.hss.userdata import FilterCriteria, UserDataWriter
 
 QUICKSTART = load_profile("quickstart")
 
@@ -111,3 +113,23 @@ def test_each_end_has_the_esp_it_was_given(
     profile = Profile.model_validate(data)
     config = configs.core_config(profile, plan(profile).nodes[CORE])
     assert (config["ipsec"], configs.needs_tun(profile)) == (core, tun)
+
+
+def test_filter_criteria_reach_the_hss() -> None:
+    text = """
+name: x
+subscribers: {count: 1}
+simulators:
+  hss:
+    filter_criteria:
+      - priority: 1
+        server_name: sip:as.example.org
+        points: [{kind: Method, value: REGISTER, registration_types: [0]}]
+phases: [{fill: {rate: 1, to: 1}}]
+"""
+    (criterion,) = configs.hss_config(parse_profile(text), Node())["filter_criteria"]
+    xml = UserDataWriter([FilterCriteria.from_config(criterion)]).serialize(
+        Population(1).subscriber(0)
+    )
+    assert b"<ServerName>sip:as.example.org</ServerName>" in xml
+    assert b"<Method>REGISTER</Method><Extension><RegistrationType>0" in xml
