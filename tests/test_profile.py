@@ -24,6 +24,7 @@ from imsbench.profile import (
     shipped_profiles,
     spell_duration,
 )
+from imsbench.protocol.secagree import ALGS, EALGS, MECHANISMS
 
 SMALL = """
 name: small
@@ -156,7 +157,10 @@ simulators: 3
         "seed": (4, "given twice, first in line 3"),
         "phones.ip_version": (6, "must be 4 or 6, got 5"),
         "phones.expires": (7, "a duration with its unit"),
-        "phones.algs[0]": (8, "must be 'hmac-sha-1-96' or 'hmac-md5-96', got 'sha9'"),
+        "phones.algs[0]": (
+            8,
+            "must be 'hmac-sha-1-96', 'hmac-md5-96', 'aes-gmac' or 'null', got 'sha9'",
+        ),
         "phones.ealgs": (9, "a list of at least one"),
         "phones.port_us": (10, "must be less than or equal to 65535, got 70000"),
         "phones.subscribe_reg_event": (11, "must be true or false"),
@@ -175,6 +179,52 @@ simulators: 3
     for path, (line, text) in expected.items():
         assert found[path][0] == line, path
         assert text in found[path][1], path
+
+
+@pytest.mark.parametrize("algs", [["hmac-sha-1-96"], ["null", "hmac-sha-1-96"], list(ALGS)])
+@pytest.mark.parametrize("ealgs", [["null"], ["aes-gcm", "null"], list(EALGS)])
+def test_what_goes_together_is_offered(algs: list[str], ealgs: list[str]) -> None:
+    """The profile's own table says what the protocol's says, in the profile's order."""
+    expected = [(alg, ealg) for alg in algs for ealg in ealgs if (alg, ealg) in MECHANISMS]
+    text = SMALL + f"phones: {{algs: {algs}, ealgs: {ealgs}}}\n"
+    alone = {("alg", alg) for alg in algs} - {("alg", alg) for alg, _ in expected}
+    alone |= {("ealg", ealg) for ealg in ealgs} - {("ealg", ealg) for _, ealg in expected}
+    if alone:
+        assert alone == {tuple(what.split()[:2]) for _, what in problems_of(text).values()}
+    else:
+        assert parse_profile(text).phones.mechanisms == tuple(expected)
+
+
+def test_algorithms_that_go_with_nothing_are_refused_by_name_all_at_once() -> None:
+    found = problems_of(SMALL + "phones:\n  algs: [aes-gmac, null]\n  ealgs:\n    - aes-cbc\n")
+    assert found == {
+        "phones.algs[0]": (7, "alg aes-gmac goes only with ealg null, not aes-cbc"),
+        "phones.algs[1]": (7, "alg null goes only with ealg aes-gcm, not aes-cbc"),
+        "phones.ealgs[0]": (
+            9,
+            "ealg aes-cbc goes only with alg hmac-sha-1-96 or hmac-md5-96, not aes-gmac or null",
+        ),
+    }
+    found = problems_of(SMALL + "phones: {algs: [hmac-sha-1-96], ealgs: [null, aes-gcm]}\n")
+    assert {path: text for path, (_, text) in found.items()} == {
+        "phones.ealgs[1]": "ealg aes-gcm goes only with alg null, not hmac-sha-1-96"
+    }
+
+
+@pytest.mark.parametrize(
+    ("algs", "ealgs", "text"),
+    [
+        ("[hmac-sha-1-96]", "[null]", "hmac-sha-1-96, no encryption,"),
+        ("[hmac-md5-96]", "[aes-cbc, null]", "hmac-md5-96, aes-cbc or no encryption,"),
+        ("[null]", "[aes-gcm]", "(auto), aes-gcm, against"),
+        ("[aes-gmac]", '["null"]', "aes-gmac, no encryption,"),
+        ("[hmac-sha-1-96, null]", "[null, aes-gcm]", "hmac-sha-1-96, no encryption; or aes-gcm,"),
+    ],
+)
+def test_protection_in_words(algs: str, ealgs: str, text: str) -> None:
+    """YAML's own null is the algorithm of that name."""
+    profile = parse_profile(SMALL + f"phones: {{algs: {algs}, ealgs: {ealgs}}}\n")
+    assert text in profile.describe()
 
 
 def test_disagreements_come_together_with_faults_of_other_sections() -> None:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
+from imsbench.profile.mechanisms import lonely
 from imsbench.profile.model import Generator, Phase, Phones, Simulators, Subscribers, Target
 
 Disagreement = tuple[str, str]
@@ -34,6 +35,8 @@ def disagreements(sections: Mapping[str, object]) -> list[Disagreement]:
         found.append(
             ("target.pcscf", f"is not an IPv{phones.ip_version} address (phones.ip_version)")
         )
+    if phones:
+        found += ((f"phones.{name}", text) for name, text in lonely(phones.algs, phones.ealgs))
     if target and phones and target.ipsec and phones.ipsec == "off":
         found.append(("target.ipsec", f"is {target.ipsec}, but phones.ipsec is off"))
     if target and simulators:

@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from imsbench.profile.mechanisms import Alg, Ealg, Mechanism, combine
 from imsbench.profile.units import parse_duration, parse_rate, serialize_duration
 
 
@@ -42,6 +43,13 @@ def _some(value: object) -> object:
     if not isinstance(value, (list, tuple)) or not value:
         raise ValueError("must be a list of at least one")
     return value
+
+
+def _algorithms(value: object) -> object:
+    _some(value)
+    assert isinstance(value, (list, tuple))
+    # YAML reads an unquoted null as "no value"; here it is the algorithm of that name
+    return ["null" if name is None else name for name in value]
 
 
 def _rates(value: object) -> tuple[float, ...]:
@@ -102,6 +110,8 @@ Rates = Annotated[tuple[float, ...], BeforeValidator(_rates)]
 Key = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{32}$")]
 Some = BeforeValidator(_some)
 """A list that is not empty; pydantic's own rule complains of the length when an item is wrong."""
+Algorithms = BeforeValidator(_algorithms)
+"""A list of algorithms that is not empty."""
 Endpoint = Annotated[str, AfterValidator(_endpoint)]
 Line = Annotated[str, Field(pattern=r"^[ -~]*$", max_length=200)]
 """Printable ASCII: it stands in a SIP header, where a line break would be an injection."""
@@ -165,10 +175,10 @@ class Phones(Settings):
     """The phones' IP version; each phone has an address of its own."""
     ipsec: Literal["auto", "userspace", "kernel", "off"] = "auto"
     """Who does ESP; off: no sec-agree headers, everything in clear."""
-    algs: Annotated[tuple[Literal["hmac-sha-1-96", "hmac-md5-96"], ...], Some] = ("hmac-sha-1-96",)
-    """Integrity algorithms offered, in this order (TS 33.203 annex H)."""
-    ealgs: Annotated[tuple[Literal["null", "aes-cbc"], ...], Some] = ("null",)
-    """Encryption algorithms offered, in this order; null: integrity only."""
+    algs: Annotated[tuple[Alg, ...], Algorithms] = ("hmac-sha-1-96",)
+    """Integrity algorithms, in order; each is offered with every one of ealgs that goes with it."""
+    ealgs: Annotated[tuple[Ealg, ...], Algorithms] = ("null",)
+    """Encryption algorithms, in order; null: integrity only. aes-gcm goes with alg null alone."""
     port_us: Port = 6101
     """Protected server port of every phone."""
     port_uc_first: Port = 20000
@@ -197,6 +207,11 @@ class Phones(Settings):
     """Longest whole registration attempt, seconds (TS 24.229 table 7.7.1: 128 s a transaction)."""
     transaction_timeout: PositiveDuration = 32.0
     """Longest wait for a final response to any other request, seconds (RFC 3261 Timer F)."""
+
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """(alg, ealg) offered, the preferred first (TS 33.203 annex H)."""
+        return combine(self.algs, self.ealgs)
 
     @model_validator(mode="after")
     def _check(self) -> Phones:

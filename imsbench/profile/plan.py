@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from imsbench.profile.agreement import disagreements
+from imsbench.profile.mechanisms import spell_mechanisms
 from imsbench.profile.model import (
     Cycle,
     Fill,
@@ -128,8 +129,7 @@ class Profile(Settings):
 
 def spell_protection(phones: Phones) -> str:
     """The algorithms offered, in words: "hmac-sha-1-96, no encryption"."""
-    ealgs = ["no encryption" if ealg == "null" else ealg for ealg in phones.ealgs]
-    return f"{' or '.join(phones.algs)}, {' or '.join(ealgs)}"
+    return spell_mechanisms(phones.mechanisms)
 
 
 def _count(number: int, thing: str) -> str:

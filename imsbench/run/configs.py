@@ -78,7 +78,7 @@ def core_config(profile: Profile, node: Node) -> dict[str, Any]:
         "null": target.kind == "null",
         "delay": distribution_config(target.delay),
         "loss_share": target.loss_share,
-        "algs": [[alg, ealg] for alg in phones.algs for ealg in phones.ealgs],
+        "algs": [[alg, ealg] for alg, ealg in phones.mechanisms],
         "seed": profile.seed,
     }
 

@@ -98,7 +98,7 @@ class Worker:
             pcscf_address=host,
             pcscf_port=port,
             ipsec=phones.ipsec != "off",
-            mechanisms=tuple((alg, ealg) for alg in phones.algs for ealg in phones.ealgs),
+            mechanisms=phones.mechanisms,
             port_us=phones.port_us,
             port_uc_first=phones.port_uc_first,
             port_uc_count=phones.port_uc_count,

@@ -124,7 +124,7 @@ def _config_of(path: str) -> dict[str, Any]:
         "domain": population_of(population).home_domain,
         "population": population,
         "ipsec": profile.target_ipsec,
-        "algs": [[alg, ealg] for alg in profile.phones.algs for ealg in profile.phones.ealgs],
+        "algs": [[alg, ealg] for alg, ealg in profile.phones.mechanisms],
         "expires_s": target.expires,
         "min_expires_s": target.min_expires,
         "reauthenticate": target.reauthenticate,
