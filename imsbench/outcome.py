@@ -87,3 +87,75 @@ class Outcome:
     def lateness_s(self) -> float:
         """Planned instant to the phone's first act, seconds: the generator's own delay."""
         return nan if isnan(self.started_at) else self.started_at - self.due_at
+
+
+Expected = Literal["answered", "busy", "rejected", "cancelled", "unregistered"]
+"""What the scenario of a call wants: a call that ends as it should is no failure."""
+
+
+@dataclass(slots=True)
+class CallOutcome:
+    """One call attempt, as the calling phone sees it (TS 32.409 §4.1.2, RFC 6076)."""
+
+    caller: int
+    """Number n of the calling subscriber."""
+    callee: int
+    """Number n of the called subscriber."""
+    step: int
+    """Index of the load step in which the attempt was due; its result belongs there."""
+    due_at: float
+    """When the plan wanted it to start."""
+    expected: Expected = "answered"
+    """How the scenario wants it to end."""
+    started_at: float = nan
+    """When the phone first acted for it."""
+    sent_at: float = nan
+    """First byte of the INVITE handed to the kernel."""
+    trying_at: float = nan
+    """100 read."""
+    progress_at: float = nan
+    """First non-100 provisional response read (RFC 6076 §4.3, SRD)."""
+    ringing_at: float = nan
+    """First 180 read."""
+    setup_at: float = nan
+    """First 180 or 2xx read: the session set-up time ends (TS 32.409 §4.1.2.6)."""
+    answered_at: float = nan
+    """2xx read."""
+    released_at: float = nan
+    """BYE sent, or read."""
+    ended_at: float = nan
+    """The BYE's final response, or the failure; NaN while it lasts."""
+    release_by: Literal["", "caller", "callee", "network"] = ""
+    """Who sent the BYE."""
+    status: int = 0
+    """Final status of the INVITE; 0 if there was none."""
+    cause: str = ""
+    """Why it failed, in a few fixed words; empty: it ended as the scenario wants."""
+    stage: str = ""
+    """Where it failed ("invite", "prack", "update", "ack", "bye" …)."""
+    detail: str = ""
+    """What the far end said of it."""
+    dropped: bool = False
+    """Answered, then ended by anything but the scenario's BYE and its 2xx."""
+    wrong: str = ""
+    """A failed expectation: a wrong caller identity, SDP that is not what was sent."""
+    phone_s: float = 0.0
+    """Phone time: seconds between a message read and the one it led to."""
+    reached_at: float = nan
+    """INVITE read at the called phone."""
+    events: dict[str, int] = field(default_factory=dict)
+    """Crossings, retransmissions and the like, by name."""
+    ladder: list[LadderLine] = field(default_factory=list)
+    """The messages at the calling phone, in time order."""
+    callee_ladder: list[LadderLine] = field(default_factory=list)
+    """The messages at the called phone, in time order."""
+
+    @property
+    def established(self) -> bool:
+        """Whether it got a 180 or a 2xx: success of TS 32.409's SC.SuccSession."""
+        return not isnan(self.setup_at)
+
+    @property
+    def answered(self) -> bool:
+        """Whether it got a 2xx."""
+        return not isnan(self.answered_at)
