@@ -230,9 +230,13 @@ ORIGIN = (
     AvpGenDef("origin_host", 264, is_required=True),
     AvpGenDef("origin_realm", 296, is_required=True),
 )
-_FAULT = (
+FAULT = (
     AvpGenDef("error_message", 281, is_mandatory=False),
     AvpGenDef("failed_avp", 279, type_class=FailedAvp),
+)
+ROUTE = (
+    AvpGenDef("proxy_info", 284, type_class=ProxyInfo),
+    AvpGenDef("route_record", 282),
 )
 _CAPABILITIES = (
     AvpGenDef("host_ip_address", 257, is_required=True),
@@ -290,7 +294,7 @@ class CapabilitiesExchangeAnswer(Capabilities):
     """CEA (RFC 6733 §5.3.2)."""
 
     repeated = _CAPABILITY_LISTS | {"failed_avp"}
-    avp_def = (AvpGenDef("result_code", 268, is_required=True), *ORIGIN, *_CAPABILITIES, *_FAULT)
+    avp_def = (AvpGenDef("result_code", 268, is_required=True), *ORIGIN, *_CAPABILITIES, *FAULT)
 
 
 class DeviceWatchdogRequest(DiameterMessage):
@@ -309,7 +313,7 @@ class DeviceWatchdogAnswer(DiameterMessage):
     avp_def = (
         AvpGenDef("result_code", 268, is_required=True),
         *ORIGIN,
-        *_FAULT,
+        *FAULT,
         AvpGenDef("origin_state_id", 278),
     )
 
@@ -329,7 +333,7 @@ class DisconnectPeerAnswer(DiameterMessage):
 
     code = 282
     repeated = frozenset({"failed_avp"})
-    avp_def = (AvpGenDef("result_code", 268, is_required=True), *ORIGIN, *_FAULT)
+    avp_def = (AvpGenDef("result_code", 268, is_required=True), *ORIGIN, *FAULT)
 
 
 class ErrorAnswer(DiameterMessage):
@@ -340,7 +344,7 @@ class ErrorAnswer(DiameterMessage):
         AvpGenDef("session_id", 263),
         *ORIGIN,
         AvpGenDef("result_code", 268, is_required=True),
-        *_FAULT,
+        *FAULT,
         AvpGenDef("proxy_info", 284, type_class=ProxyInfo),
     )
 
@@ -364,6 +368,19 @@ def refusal(
     header.hop_by_hop_identifier = asked.hop_by_hop_identifier
     header.end_to_end_identifier = asked.end_to_end_identifier
     return answer
+
+
+def experimental(result: IntEnum) -> ExperimentalResult:
+    """The Experimental-Result of an answer: a result code of 3GPP's (TS 29.229 §6.2, TS 29.214)."""
+    return ExperimentalResult(vendor_id=VENDOR_3GPP, experimental_result_code=result)
+
+
+def succeeded(answer: DiameterMessage) -> bool:
+    """Whether an answer says yes: a code 2xxx, of either kind (RFC 6733 §7.1.2)."""
+    code = answer.result_code
+    if code is None and answer.experimental_result is not None:
+        code = answer.experimental_result.experimental_result_code
+    return code is not None and 2000 <= code < 3000
 
 
 BASE = application(

@@ -20,16 +20,19 @@ from diameter.message.avp import Avp
 from diameter.message.avp.generator import AvpGenDef
 
 from simulators.base import (
+    FAULT,
     NO_STATE_MAINTAINED,
     ORIGIN,
+    ROUTE,
     VENDOR_3GPP,
     DiameterMessage,
     ExperimentalResult,
     ProxyInfo,
     VendorSpecificApplicationId,
     application,
+    experimental,
+    succeeded,
 )
-from simulators.codec import FailedAvp
 from simulators.cxavps import (
     AKA_SCHEME,
     APPLICATION_CX,
@@ -97,10 +100,6 @@ _HEAD = (
         type_class=VendorSpecificApplicationId,
     ),
 )
-_ROUTE = (
-    AvpGenDef("proxy_info", 284, type_class=ProxyInfo),
-    AvpGenDef("route_record", 282),
-)
 _REQUEST_HEAD = (
     *_HEAD,
     AvpGenDef("auth_session_state", 277, is_required=True),
@@ -117,11 +116,7 @@ _ANSWER_HEAD = (
     *ORIGIN,
     _SUPPORTED_FEATURES,
 )
-_ANSWER_TAIL = (
-    AvpGenDef("error_message", 281, is_mandatory=False),
-    AvpGenDef("failed_avp", 279, type_class=FailedAvp),
-    *_ROUTE,
-)
+_ANSWER_TAIL = (*FAULT, *ROUTE)
 _LISTS = frozenset({"supported_features", "proxy_info", "route_record"})
 _USER_NAME = AvpGenDef("user_name", 1)
 _USER_NAME_REQUIRED = AvpGenDef("user_name", 1, is_required=True)
@@ -191,7 +186,7 @@ class UserAuthorizationRequest(CxRequest):
         cx_row("visited_network_identifier", 600, is_required=True),
         cx_row("user_authorization_type", 623),
         cx_row("uar_flags", 637, is_mandatory=False),
-        *_ROUTE,
+        *ROUTE,
     )
 
 
@@ -225,7 +220,7 @@ class ServerAssignmentRequest(CxRequest):
         _SERVER_NAME_REQUIRED,
         cx_row("server_assignment_type", 614, is_required=True),
         cx_row("user_data_already_available", 624, is_required=True),
-        *_ROUTE,
+        *ROUTE,
     )
 
 
@@ -265,7 +260,7 @@ class LocationInfoRequest(CxRequest):
         cx_row("originating_request", 633),
         _PUBLIC_IDENTITY_REQUIRED,
         cx_row("user_authorization_type", 623),
-        *_ROUTE,
+        *ROUTE,
     )
 
 
@@ -294,7 +289,7 @@ class MultimediaAuthRequest(CxRequest):
         _AUTH_DATA_ITEM._replace(is_required=True),
         cx_row("sip_number_auth_items", 607, is_required=True),
         _SERVER_NAME_REQUIRED,
-        *_ROUTE,
+        *ROUTE,
     )
 
 
@@ -334,7 +329,7 @@ class RegistrationTerminationRequest(CxRequest):
         _PUBLIC_IDENTITY,
         cx_row("deregistration_reason", 615, is_required=True, type_class=DeregistrationReason),
         cx_row("rtr_flags", 659, is_mandatory=False),
-        *_ROUTE,
+        *ROUTE,
     )
 
 
@@ -360,7 +355,7 @@ class PushProfileRequest(CxRequest):
         _USER_DATA,
         _CHARGING_INFORMATION,
         _AUTH_DATA_ITEM,
-        *_ROUTE,
+        *ROUTE,
     )
 
 
@@ -383,16 +378,3 @@ CX = application(
     (PushProfileRequest, PushProfileAnswer),
 )
 """The Cx application: hand it to a Peer."""
-
-
-def experimental(result: CxResult) -> ExperimentalResult:
-    """The Experimental-Result AVP of an answer (TS 29.229 §6.2)."""
-    return ExperimentalResult(vendor_id=VENDOR_3GPP, experimental_result_code=result)
-
-
-def succeeded(answer: DiameterMessage) -> bool:
-    """Whether an answer says yes: a code 2xxx, of either kind (RFC 6733 §7.1.2)."""
-    code = answer.result_code
-    if code is None and answer.experimental_result is not None:
-        code = answer.experimental_result.experimental_result_code
-    return code is not None and 2000 <= code < 3000
