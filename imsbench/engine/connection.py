@@ -16,11 +16,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from imsbench.engine.loop import Loop, Timer, clock
-from imsbench.phone.actions import Channel, Exchange
+from imsbench.phone.actions import Channel, Exchange, Send
 from imsbench.protocol.stream import SipReader
 
 if TYPE_CHECKING:
-    from imsbench.engine.driver import Pending
+    from imsbench.engine.tasks import Pending
 
 _IP_BIND_ADDRESS_NO_PORT = 24
 _IPV6_FREEBIND = 78
@@ -86,14 +86,14 @@ class Connection:
         """When anything last went over it, seconds."""
         self.timer: Timer | None = None
         """Its keep-alive or idle timer."""
-        self._out: list[tuple[bytes, Exchange | None]] = []
+        self._out: list[tuple[bytes, Exchange | Send | None]] = []
         self._watch_out = state == "connecting"
         self._on_readable = on_readable
         self._on_closed = on_closed
         events = select.EPOLLOUT if state == "connecting" else _READ
         loop.register(sock.fileno(), events, self._on_event)
 
-    def send(self, data: bytes, exchange: Exchange | None = None) -> None:
+    def send(self, data: bytes, exchange: Exchange | Send | None = None) -> None:
         """Send all of it now or as soon as the kernel takes it; stamps the exchange's first byte."""
         if self.state == "connecting" or self._out:
             self._out.append((data, exchange))
@@ -171,7 +171,7 @@ class Connection:
             if self.state == "closing":
                 self._send_fin()
 
-    def _write(self, data: bytes, exchange: Exchange | None) -> None:
+    def _write(self, data: bytes, exchange: Exchange | Send | None) -> None:
         self.last_used_at = at = clock()
         if exchange is not None and exchange.sent_at != exchange.sent_at:  # NaN: not stamped
             exchange.sent_at = at

@@ -35,6 +35,10 @@ class EngineSettings:
     """Seconds without traffic after which a phone closes a connection; 0: never."""
     keepalive_s: float = 0.0
     """Seconds between CRLF keep-alives (RFC 5626 §3.5.1); 0: none."""
+    t1_s: float = 0.5
+    """T1 of RFC 3261; the UE value of TS 24.229 table 7.7.1 is 2 s."""
+    t2_s: float = 4.0
+    """T2 of RFC 3261; the UE value of TS 24.229 table 7.7.1 is 16 s."""
 
 
 class Connections:

@@ -17,7 +17,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Coroutine, Generator
 from math import nan
 from typing import Any
 
@@ -175,3 +175,102 @@ class Receive(Action):
     def __await__(self) -> Generator[Action, Any, float]:
         at: float = yield self
         return at
+
+
+class Incoming:
+    """A request from the network, as an event of the flow that owns its dialog."""
+
+    __slots__ = ("at", "protected", "request", "way")
+
+    def __init__(self, request: Request, at: float, way: Any, *, protected: bool) -> None:
+        self.request = request
+        self.at = at
+        """When its last byte was read, seconds."""
+        self.way = way
+        """The engine's connection it came on: its responses go back there."""
+        self.protected = protected
+        """Whether it came inside security associations."""
+
+
+class Ended:
+    """A transaction of the flow's ended without a final response, or a response was never settled."""
+
+    __slots__ = ("error", "send")
+
+    def __init__(self, send: Send, error: FlowError) -> None:
+        self.send = send
+        """What was sent."""
+        self.error = error
+        """Timeout or TransportError."""
+
+
+Event = Response | Incoming | Ended
+"""What comes to a flow's mailbox."""
+
+
+class Accept:
+    """The answer to a request that starts a flow: it owns the dialog, the request is its first event."""
+
+    __slots__ = ("flow", "on_done")
+
+    def __init__(
+        self,
+        flow: Coroutine[Action, Any, None],
+        on_done: Callable[[Any, BaseException | None], None],
+    ) -> None:
+        self.flow = flow
+        self.on_done = on_done
+
+
+class Send(Action):
+    """Send a message; the flow goes on at once.
+
+    A request opens a client transaction: all its responses come to the mailbox, and Ended if there
+    is no final one in ``timeout_s`` (for an INVITE: no response at all; RFC 3261 Timers F and B).
+    An ACK opens none. A response goes back on the connection its request came on; with
+    ``repeat_s`` it is sent again from T1 on, doubling, until the flow sets ``settled``, and Ended
+    comes after so many seconds (RFC 3261 §13.3.1.4, RFC 3262 §3: on any transport).
+    """
+
+    __slots__ = (
+        "channel", "incoming", "message", "repeat_s", "sent_at", "settled", "started_at", "timeout_s",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        message: Request | Response,
+        where: Channel | Incoming,
+        *,
+        timeout_s: float = 32.0,
+        repeat_s: float = 0.0,
+    ) -> None:
+        self.message = message
+        self.channel = where if isinstance(where, Channel) else None
+        self.incoming = where if isinstance(where, Incoming) else None
+        self.timeout_s = timeout_s
+        self.repeat_s = repeat_s
+        self.settled = False
+        """Set by the flow when the ACK or PRACK has come: no more repetitions."""
+        self.started_at = nan
+        """When the engine first acted: the SYN, or the send on an open connection."""
+        self.sent_at = nan
+        """First byte handed to the kernel."""
+
+    def __await__(self) -> Generator[Action, Any, None]:
+        yield self
+
+
+class Next(Action):
+    """The next event of the flow's mailbox; None when ``timeout_s`` is up first.
+
+    Without a timeout the flow relies on an Ended: something it sent must be under way.
+    """
+
+    __slots__ = ("timeout_s",)
+
+    def __init__(self, timeout_s: float | None = None) -> None:
+        self.timeout_s = timeout_s
+
+    def __await__(self) -> Generator[Action, Any, Event | None]:
+        event: Event | None = yield self
+        return event

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, nan
 
-from imsbench.phone.actions import Channel
+from imsbench.phone.actions import Accept, Channel, Incoming
 from imsbench.protocol.aka import SqnWindow
 from imsbench.protocol.secagree import Mechanism, SaSet
 from imsbench.subscriber import Population, Subscriber
@@ -61,8 +61,8 @@ class Network:
     """What the phones of one worker share."""
 
     __slots__ = (
-        "_counter", "_prefix", "_spi", "events", "on_deregistered", "on_notify", "population",
-        "random", "settings", "texts",
+        "_counter", "_prefix", "_spi", "events", "on_deregistered", "on_invite", "on_notify",
+        "population", "random", "settings", "texts",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +77,8 @@ class Network:
         """Texts that are the same for many phones (Service-Route …), kept once."""
         self.on_deregistered: Callable[[Phone, str], None] | None = None
         """Called when the network ends a registration, with the contact's event."""
+        self.on_invite: Callable[[Phone, Incoming], Accept] | None = None
+        """Called with an INVITE of no known dialog: the flow that answers it; None: calls are refused."""
         self.on_notify: Callable[[Phone], None] | None = None
         """Called when a phone's first NOTIFY of a subscription has come."""
         self._prefix = f"{source.getrandbits(32):08x}"

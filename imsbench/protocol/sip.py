@@ -230,6 +230,17 @@ def response_to(
     )
 
 
+def ack_for_failure(invite: Request, response: Response) -> Request:
+    """The ACK to a final response of 300 or more: hop by hop, the INVITE's branch (RFC 3261 §17.1.1.3)."""
+    kept: list[Header] = [("via", next(v for name, v in invite.headers if name == "via"))]
+    kept += [h for h in invite.headers if h[0] in ("max-forwards", "from", "call-id", "route")]
+    kept.append(("to", response.get("to") or ""))
+    kept.append(("cseq", f"{invite.cseq} ACK"))
+    return Request(
+        "ACK", invite.uri, kept, branch=invite.branch, call_id=invite.call_id, cseq=invite.cseq
+    )
+
+
 def tag_of(value: str) -> str:
     """The tag parameter of a From or To value, or "" (RFC 3261 §20.20)."""
     if value.endswith(">"):

@@ -104,6 +104,14 @@ class FakeCx:
         subscriber = self._subscriber(impi, "SAR")
         return user_data_of(subscriber) if self.user_data is None else self.user_data
 
+    async def location_information(self, impu: str) -> str:
+        self.asked.append(f"LIR {impu}")
+        if "LIR" in self.failures:
+            raise self.failures["LIR"]
+        if POPULATION.number_of(impu) is None:
+            raise CxFailure("LIR", "refused", 5001, experimental=True)
+        return f"sip:scscf.{DOMAIN}:6060"
+
 
 class TestPhone:
     """One phone on one connection; every step is a call."""

@@ -1,0 +1,70 @@
+"""What the driver keeps of a flow in progress, and of the transactions it has under way."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from imsbench.engine.connection import Connection
+from imsbench.engine.connections import Endpoint
+from imsbench.engine.loop import Timer
+from imsbench.phone.actions import Accept, Action, Event, Exchange, Incoming, Send
+from imsbench.protocol.sip import Request, Response
+
+CANCEL_MARK = " CANCEL"
+"""Behind the branch, in the key of a CANCEL's own transaction (RFC 3261 §9.1)."""
+
+Flow = Coroutine[Action, Any, None]
+Answer = Callable[[Any, Incoming], Response | Accept]
+"""(phone, request): the response, or the flow that gives it; never raises for what was sent."""
+OnDone = Callable[[Any, BaseException | None], None]
+"""(the phone, what ended the flow: None, or the exception it let through)."""
+
+
+class Task:
+    """A flow in progress."""
+
+    __slots__ = ("call_id", "endpoint", "flow", "mailbox", "on_done", "sent", "timer", "waits")
+
+    def __init__(self, flow: Flow, endpoint: Endpoint, on_done: OnDone, call_id: str) -> None:
+        self.flow = flow
+        self.endpoint = endpoint
+        self.on_done = on_done
+        self.call_id = call_id
+        """The dialog it owns; empty: none."""
+        self.waits: object = None
+        """What it waits for, to tell a late wake-up from a due one."""
+        self.mailbox: deque[Event] = deque()
+        """Events it has not asked for yet."""
+        self.sent: list[Pending] = []
+        """Transactions whose responses come to the mailbox."""
+        self.timer: Timer | None = None
+        """Of its Next."""
+
+
+class Pending:
+    """One client transaction: responses on a branch belong to a task."""
+
+    __slots__ = ("action", "branch", "connection", "deadline", "request", "task")
+
+    def __init__(self, task: Task, action: Exchange | Send, request: Request, now: float) -> None:
+        self.task = task
+        self.action = action
+        self.request = request
+        self.branch = request.branch + (CANCEL_MARK if request.method == "CANCEL" else "")
+        """Key of the transaction."""
+        self.connection: Connection | None = None
+        self.deadline = now + action.timeout_s
+        """When it ends without a response, seconds."""
+
+
+class Closing:
+    """A Close in progress: the connections whose far end has not closed yet."""
+
+    __slots__ = ("left", "task", "timer")
+
+    def __init__(self, task: Task, left: set[Connection]) -> None:
+        self.task = task
+        self.left = left
+        self.timer: Timer | None = None

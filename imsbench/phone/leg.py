@@ -1,0 +1,359 @@
+"""One side of a call while it lasts: what both sides do alike.
+
+A leg has its flow's mailbox to itself. While it waits for the response to one of its own requests,
+requests from the far side are answered as they come (else two BYEs that cross would wait for each
+other), and everything else is put aside for later.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from imsbench.distribution import Distribution
+from imsbench.outcome import Expected, LadderLine
+from imsbench.phone.actions import (
+    Channel,
+    Ended,
+    Event,
+    Incoming,
+    Next,
+    Send,
+)
+from imsbench.phone.dialog import Dialog, dialog_request, target_of
+from imsbench.phone.phone import Phone
+from imsbench.protocol.sdp import Sdp, SdpError, parse_sdp, serialize_sdp, with_status
+from imsbench.protocol.sip import Header, Request, Response, response_to
+
+SDP_TYPE: Header = ("content-type", "application/sdp")
+
+
+@dataclass(frozen=True, slots=True)
+class CallSettings:
+    """How the calls of a step are made; the same for all of them."""
+
+    preconditions: bool = True
+    """Whether both phones reserve resources before the called one rings (RFC 3312, IR.92)."""
+    reliable_ringing: bool = False
+    """Whether the 180 is sent reliably (RFC 3262)."""
+    ringing: bool = True
+    """Whether there is a 180 at all; False: answered early."""
+    request_uri: str = "sip"
+    """"sip": sip:+MSISDN@domain;user=phone; "tel": tel:+MSISDN."""
+    session_expires_s: int = 0
+    """Session-Expires asked for, refreshed by UPDATE at half of it (RFC 4028); 0: no timer."""
+    hold_resume: bool = False
+    """Whether the caller holds and resumes the call once, by re-INVITE."""
+    media_port: int = 50_000
+    """Even port named in SDP; no media is sent."""
+    no_answer_s: float = 180.0
+    """From the first provisional response until the caller gives up (TS 24.229: Timer C of a proxy)."""
+    transaction_timeout_s: float = 32.0
+    """For each request of the call (RFC 3261 Timers B and F)."""
+    t1_s: float = 0.5
+    """T1: 64 of it end the repetition of a 2xx or reliable 1xx."""
+    hold: Distribution = field(default_factory=lambda: Distribution("constant", 90.0))
+    """From the ACK to the BYE."""
+    ring: Distribution = field(default_factory=Distribution)
+    """From the 180 to the 2xx."""
+
+
+@dataclass(slots=True)
+class CallPlan:
+    """What one call is meant to be: drawn by the load, known to both of its phones."""
+
+    settings: CallSettings
+    """Common to the step's calls."""
+    hold_s: float = 90.0
+    """From the ACK to the BYE, seconds."""
+    ring_s: float = 0.0
+    """From the 180 to the 2xx, seconds."""
+    bye_by_callee: bool = False
+    """Whether the called phone ends the call."""
+    expected: Expected = "answered"
+    """How it is meant to end."""
+    cancel_after_s: float = 5.0
+    """Where it is to be cancelled: seconds of ringing."""
+    caller_impu: str = ""
+    """Who must be shown as the caller; empty: not checked."""
+    offer: Sdp | None = None
+    """What the caller offered, for the called phone to compare; None: not checked."""
+
+
+class Failed(Exception):
+    """The call is over without success."""
+
+    def __init__(self, stage: str, cause: str, detail: str, at: float) -> None:
+        super().__init__(stage, cause, detail)
+        self.stage = stage
+        self.cause = cause
+        """A few fixed words, or a status; empty: it ended as its plan wants."""
+        self.detail = detail
+        self.at = at
+
+
+class Released(Exception):
+    """The far side, or the network, ended the call."""
+
+    def __init__(self, at: float, reason: str) -> None:
+        super().__init__(reason)
+        self.at = at
+        self.reason = reason
+        """Value of the BYE's Reason header (RFC 3326); empty from a phone that hung up."""
+
+
+class Leg:
+    """One side of one call."""
+
+    def __init__(self, phone: Phone, plan: CallPlan, ladder: list[LadderLine]) -> None:
+        self.phone = phone
+        self.plan = plan
+        self.ladder = ladder
+        self.events: dict[str, int] = {}
+        """Crossings, repetitions and the like, by name."""
+        self.dialog: Dialog | None = None
+        """The dialog in use."""
+        self.local_sdp: Sdp | None = None
+        """The last description this side gave."""
+        self.remote_sdp: Sdp | None = None
+        """The last one the far side gave."""
+        self.phone_s = 0.0
+        """Time between a message read and the one it led to, seconds."""
+        self.cancelled: Incoming | None = None
+        """The CANCEL, once it has come."""
+        self.invite_pending = False
+        """Whether a re-INVITE of our own is under way (RFC 3261 §14.1: glare)."""
+        self.now = 0.0
+        """Time of the last thing that happened here, seconds: a flow reads no clock."""
+        self._later: deque[Event] = deque()
+
+    @property
+    def channel(self) -> Channel:
+        """Where this side's requests go."""
+        return self.phone.signalling
+
+    def count(self, what: str) -> None:
+        """One more event of this name."""
+        self.events[what] = self.events.get(what, 0) + 1
+
+    async def send(self, request: Request) -> Send:
+        """Send a request; its responses come as events."""
+        action = Send(request, self.channel, timeout_s=self.plan.settings.transaction_timeout_s)
+        await action
+        self.now = action.started_at
+        text = f"{request.method} {request.uri}"
+        self._note(action, text, self.channel.protected)
+        return action
+
+    async def reply(
+        self,
+        incoming: Incoming,
+        status: int,
+        reason: str,
+        *,
+        to_tag: str = "",
+        headers: list[Header] | None = None,
+        body: bytes = b"",
+        repeat: bool = False,
+    ) -> Send:
+        """Answer a request; with ``repeat`` again and again until it is settled."""
+        response = response_to(
+            incoming.request, status, reason, to_tag=to_tag, headers=headers or [], body=body
+        )
+        repeat_s = 64 * self.plan.settings.t1_s if repeat else 0.0
+        action = Send(response, incoming, repeat_s=repeat_s)
+        await action
+        self.now = action.started_at
+        self._note(action, f"{status} {reason} ({incoming.request.method})", incoming.protected)
+        return action
+
+    async def next_event(self, timeout_s: float | None = None) -> Event | None:
+        """The next event: what was put aside first; None when the time is up."""
+        event = self._later.popleft() if self._later else await Next(timeout_s)
+        if event is None:
+            self.now += timeout_s or 0.0
+            return None
+        self.now = event.error.at if isinstance(event, Ended) else max(self.now, event.at)
+        if isinstance(event, Response):
+            text = f"{event.status} {event.reason} ({event.method})"
+            self.ladder.append(LadderLine(event.at, "<-", text, self.channel.protected))
+        elif isinstance(event, Incoming):
+            text = f"{event.request.method} {event.request.uri}"
+            self.ladder.append(LadderLine(event.at, "<-", text, event.protected))
+        return event
+
+    async def exchange(self, request: Request, read_at: float = 0.0) -> Response:
+        """A request inside the dialog and its final response; FlowError if there is none.
+
+        ``read_at``: when the message that led to it was read; the difference is phone time.
+        """
+        action = await self.send(request)
+        if read_at:
+            self.phone_s += action.started_at - read_at
+        aside: list[Event] = []
+        try:
+            while True:
+                event = await self.next_event()
+                if isinstance(event, Response) and event.branch == request.branch:
+                    if event.status >= 200:
+                        return event
+                elif isinstance(event, Ended) and event.send is action:
+                    raise event.error
+                elif isinstance(event, Incoming):
+                    await self.on_request(event)
+                elif event is not None:
+                    aside.append(event)
+        finally:
+            self._later.extendleft(reversed(aside))
+
+    async def on_request(self, incoming: Incoming) -> None:
+        """Answer a request of the dialog that needs no decision; Released if it ends the call."""
+        request = incoming.request
+        dialog = self.dialog
+        if request.method == "ACK":
+            self.count("ack_out_of_turn")
+            return
+        if request.method == "CANCEL":
+            await self.reply(incoming, 200, "OK")
+            if self.cancelled is None:
+                self.cancelled = incoming
+            return
+        if dialog is not None and request.cseq <= dialog.remote_cseq:
+            self.count("request_out_of_order")  # RFC 3261 §12.2.2
+            await self.reply(incoming, 500, "Server Internal Error")
+            return
+        if dialog is not None:
+            dialog.remote_cseq = request.cseq
+        match request.method:
+            case "BYE":
+                await self.reply(incoming, 200, "OK")
+                raise Released(incoming.at, request.get("reason") or "")
+            case "UPDATE":
+                await self.on_update(incoming)
+            case "INVITE":
+                await self._on_reinvite(incoming)
+            case "PRACK":
+                await self.reply(incoming, 200, "OK")
+            case "INFO" | "OPTIONS":
+                await self.reply(incoming, 200, "OK")
+            case _:
+                self.count(f"unexpected_{request.method.lower()[:16]}")
+                await self.reply(incoming, 405, "Method Not Allowed")
+
+    async def on_update(self, incoming: Incoming) -> None:
+        """An UPDATE: session refresh, or a new offer (RFC 3311 §5.2)."""
+        self._retarget(incoming.request)
+        await self._answer_offer(incoming)
+
+    async def _on_reinvite(self, incoming: Incoming) -> None:
+        if self.invite_pending:
+            self.count("glare")  # RFC 3261 §14.2
+            await self.reply(incoming, 491, "Request Pending")
+            return
+        self._retarget(incoming.request)
+        action = await self._answer_offer(incoming, repeat=True)
+        await self.await_ack(action, incoming.request.cseq)
+
+    async def _answer_offer(self, incoming: Incoming, *, repeat: bool = False) -> Send:
+        """200 with the answer to its offer, or without SDP to a request that has none."""
+        request = incoming.request
+        headers: list[Header] = []
+        expires = request.get("session-expires")
+        if expires:
+            headers.append(("session-expires", expires))  # RFC 4028 §9
+        if not request.body:
+            return await self.reply(incoming, 200, "OK", headers=headers, repeat=repeat)
+        try:
+            offer = parse_sdp(request.body)
+        except SdpError as problem:
+            self.count("bad_sdp")
+            return await self.reply(incoming, 488, f"Not Acceptable Here: {problem}"[:60])
+        self.remote_sdp = offer
+        body = serialize_sdp(self.answer_to(offer))
+        return await self.reply(
+            incoming, 200, "OK", headers=[*headers, SDP_TYPE], body=body, repeat=repeat
+        )
+
+    def answer_to(self, offer: Sdp) -> Sdp:
+        """This side's next description, as the answer to an offer within the call (RFC 3264 §8)."""
+        assert self.local_sdp is not None
+        qos = self.local_sdp.media[0].qos if self.local_sdp.media else None
+        asked = offer.media[0].qos if offer.media else None
+        if qos is not None and asked is not None:
+            qos.curr_local = "sendrecv"
+            qos.curr_remote = asked.curr_local
+            qos.conf_remote = ""
+            qos.des_remote = "mandatory sendrecv"
+        mirrored = {"sendonly": "recvonly", "recvonly": "sendonly", "inactive": "inactive"}
+        direction = mirrored.get(offer.media[0].direction, "sendrecv") if offer.media else ""
+        self.local_sdp = with_status(self.local_sdp, qos, direction=direction)
+        return self.local_sdp
+
+    async def await_ack(self, action: Send, cseq: int) -> None:
+        """Wait for the ACK to a 2xx of ours (RFC 3261 §13.3.1.4); FlowError if it never comes."""
+        aside: list[Event] = []
+        try:
+            while True:
+                event = await self.next_event()
+                if isinstance(event, Incoming) and event.request.method == "ACK":
+                    if event.request.cseq == cseq:
+                        action.settled = True
+                        return
+                    self.count("ack_out_of_turn")
+                elif isinstance(event, Ended) and event.send is action:
+                    raise event.error
+                elif isinstance(event, Incoming):
+                    if event.request.method == "BYE":
+                        action.settled = True
+                    await self.on_request(event)
+                elif event is not None:
+                    aside.append(event)
+        finally:
+            self._later.extendleft(reversed(aside))
+
+    async def hang_up(self) -> Response:
+        """BYE and its final response; a BYE that crosses ours is answered too (RFC 3261 §15)."""
+        assert self.dialog is not None
+        request = dialog_request(self.phone, self.dialog, "BYE")
+        action = await self.send(request)
+        while True:
+            event = await self.next_event()
+            if isinstance(event, Response) and event.branch == request.branch:
+                if event.status >= 200:
+                    return event
+            elif isinstance(event, Ended) and event.send is action:
+                raise event.error
+            elif isinstance(event, Incoming):
+                try:
+                    await self.on_request(event)
+                except Released:
+                    self.count("bye_crossing")
+
+    async def acknowledge(self, dialog: Dialog, cseq: int) -> None:
+        """The ACK to a 2xx: a request of its own, with the INVITE's CSeq (RFC 3261 §13.2.2.4)."""
+        request = dialog_request(self.phone, dialog, "ACK")
+        request.cseq = cseq
+        request.headers = [
+            (name, f"{cseq} ACK" if name == "cseq" else value) for name, value in request.headers
+        ]
+        await self.send(request)
+
+    def _retarget(self, request: Request) -> None:
+        target = target_of(request)
+        if target and self.dialog is not None:
+            self.dialog.target = target  # RFC 3261 §12.2.2
+
+    def _note(self, action: Send, text: str, protected: bool) -> None:
+        sent_at = action.sent_at
+        if sent_at != sent_at:  # NaN: it waits for its connection
+            sent_at = action.started_at
+        self.ladder.append(LadderLine(sent_at, "->", text, protected))
+
+
+def refused(stage: str, response: Response) -> Failed:
+    """The failure that a final response is, with what it says of itself (RFC 3326)."""
+    said = [f"{response.status} {response.reason}"]
+    said += [
+        f"{name}: {value}" for name, value in response.headers if name in ("reason", "warning")
+    ]
+    return Failed(stage, str(response.status), "; ".join(said), response.at)

@@ -1,0 +1,323 @@
+"""SDP offers and answers of a voice call, with preconditions (RFC 4566, RFC 3264, RFC 3312, IR.92).
+
+A description is kept as lines: what is understood is read from them, everything else goes through
+unchanged. "local" and "remote" of a quality-of-service line are its sender's point of view, so an
+answer swaps them (RFC 3312 §5.1, segmented status).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Direction = Literal["none", "send", "recv", "sendrecv"]
+_DIRECTIONS: dict[str, Direction] = {
+    "none": "none", "send": "send", "recv": "recv", "sendrecv": "sendrecv",
+}  # fmt: skip
+
+MAX_BYTES = 65_536
+_AMR = (
+    ("116", "AMR-WB/16000/1", "mode-change-capability=2;max-red=220"),
+    ("107", "AMR-WB/16000/1", "octet-align=1;mode-change-capability=2;max-red=220"),
+    ("118", "AMR/8000/1", "mode-change-capability=2;max-red=220"),
+    ("96", "AMR/8000/1", "octet-align=1;mode-change-capability=2;max-red=220"),
+    ("111", "telephone-event/16000", "0-15"),
+    ("110", "telephone-event/8000", "0-15"),
+)
+"""Payload type, encoding, format parameters of the offer (RFC 4867, RFC 4733)."""
+_BANDWIDTH = ("AS:49", "RS:600", "RR:2000")
+
+
+class SdpError(ValueError):
+    """What should be a session description is none; the text says why."""
+
+
+@dataclass(slots=True)
+class Qos:
+    """Status of the resources of one stream (RFC 3312 §4), from its sender's point of view."""
+
+    curr_local: Direction = "none"
+    """Reserved at the sender's own access."""
+    curr_remote: Direction = "none"
+    """Reserved at the receiver's."""
+    des_local: str = "mandatory sendrecv"
+    """Strength and direction desired at the sender's access."""
+    des_remote: str = "optional sendrecv"
+    """Strength and direction desired at the receiver's."""
+    conf_remote: str = ""
+    """Direction whose reservation the sender wants confirmed; empty: none."""
+
+    def lines(self) -> list[str]:
+        """Its attribute values, in the order of RFC 3312."""
+        lines = [
+            f"curr:qos local {self.curr_local}",
+            f"curr:qos remote {self.curr_remote}",
+            f"des:qos {_strength_first(self.des_local, 'local')}",
+            f"des:qos {_strength_first(self.des_remote, 'remote')}",
+        ]
+        return [*lines, f"conf:qos remote {self.conf_remote}"] if self.conf_remote else lines
+
+
+@dataclass(slots=True)
+class Media:
+    """One m= section (RFC 4566 §5.14)."""
+
+    kind: str
+    """"audio" …"""
+    port: int
+    """0: refused."""
+    protocol: str
+    """"RTP/AVP"."""
+    formats: tuple[str, ...]
+    """Payload types, most preferred first."""
+    bandwidth: tuple[str, ...] = ()
+    """Values of b= lines."""
+    attributes: list[str] = field(default_factory=list)
+    """Values of a= lines, in order."""
+    address: str = ""
+    """Of its own c= line; empty: the session's."""
+
+    @property
+    def direction(self) -> str:
+        """sendrecv, sendonly, recvonly or inactive (RFC 4566 §6)."""
+        for value in self.attributes:
+            if value in ("sendrecv", "sendonly", "recvonly", "inactive"):
+                return value
+        return "sendrecv"
+
+    @property
+    def qos(self) -> Qos | None:
+        """Its precondition status, or None without any (RFC 3312)."""
+        return _read_qos(self.attributes)
+
+
+@dataclass(slots=True)
+class Sdp:
+    """One session description."""
+
+    session_id: str
+    """Of the o= line."""
+    version: int
+    """Of the o= line: one more for each new description of a side (RFC 3264 §8)."""
+    address: str
+    """Of the c= line."""
+    media: list[Media]
+    """Its streams."""
+    attributes: list[str] = field(default_factory=list)
+    """Values of a= lines of the session."""
+
+
+def parse_sdp(data: bytes) -> Sdp:
+    """A session description (RFC 4566 §5); SdpError if it is none, or over 64 KiB."""
+    if len(data) > MAX_BYTES:
+        raise SdpError("over 64 KiB")
+    sdp = Sdp("", 0, "", [])
+    text = data.decode("utf-8", "replace").replace("\r\n", "\n")
+    lines = [line for line in text.split("\n") if line]
+    if not lines or lines[0] != "v=0":
+        raise SdpError("does not begin with v=0")
+    seen_origin = False
+    for line in lines[1:]:
+        if line[1:2] != "=":
+            raise SdpError(f"not a line of SDP: {line[:40]!r}")
+        kind, value = line[0], line[2:]
+        if kind == "o":
+            sdp.session_id, sdp.version = _parse_origin(value)
+            seen_origin = True
+        elif kind == "c":
+            _take_connection(sdp, value)
+        elif kind == "m":
+            sdp.media.append(_parse_media(value))
+        elif kind == "b" and sdp.media:
+            sdp.media[-1].bandwidth += (value,)
+        elif kind == "a":
+            (sdp.media[-1].attributes if sdp.media else sdp.attributes).append(value)
+    if not seen_origin:
+        raise SdpError("no o= line")
+    if not sdp.address and not all(media.address for media in sdp.media):
+        raise SdpError("no c= line")
+    return sdp
+
+
+def serialize_sdp(sdp: Sdp) -> bytes:
+    """The bytes of a description (RFC 4566 §5)."""
+    family = "IP6" if ":" in sdp.address else "IP4"
+    lines = [
+        "v=0",
+        f"o=- {sdp.session_id} {sdp.version} IN {family} {sdp.address}",
+        "s=-",
+        f"c=IN {family} {sdp.address}",
+        "t=0 0",
+    ]
+    lines += [f"a={value}" for value in sdp.attributes]
+    for media in sdp.media:
+        formats = " ".join(media.formats)
+        lines.append(f"m={media.kind} {media.port} {media.protocol} {formats}")
+        if media.address:
+            own = "IP6" if ":" in media.address else "IP4"
+            lines.append(f"c=IN {own} {media.address}")
+        lines += [f"b={value}" for value in media.bandwidth]
+        lines += [f"a={value}" for value in media.attributes]
+    return ("\r\n".join(lines) + "\r\n").encode()
+
+
+def make_offer(
+    address: str, port: int, session_id: str, *, preconditions: bool, direction: str = "sendrecv"
+) -> Sdp:
+    """The offer of an INVITE (IR.92, standards as of RFC 4867): AMR-WB, AMR, telephone events.
+
+    With preconditions nothing is reserved yet (RFC 3312 §5.1).
+    """
+    attributes: list[str] = []
+    for payload, encoding, parameters in _AMR:
+        attributes += [f"rtpmap:{payload} {encoding}", f"fmtp:{payload} {parameters}"]
+    attributes += ["ptime:20", "maxptime:240", direction]
+    if preconditions:
+        attributes += Qos().lines()
+    formats = tuple(payload for payload, _, _ in _AMR)
+    media = Media("audio", port, "RTP/AVP", formats, _BANDWIDTH, attributes)
+    return Sdp(session_id, 1, address, [media])
+
+
+def make_answer(offer: Sdp, address: str, port: int, session_id: str, version: int) -> Sdp:
+    """The answer to an offer (RFC 3264 §6): its first codec and the events of that clock.
+
+    Other streams are refused with port 0. The status of resources is swapped: what is mandatory at
+    the offerer's access is so here, and its reservation is to be confirmed (RFC 3312 §5.1.2).
+    SdpError if no stream is audio.
+    """
+    answered = [_answer_media(media, port) for media in offer.media]
+    if not any(media.port for media in answered):
+        raise SdpError("no audio stream to answer")
+    return Sdp(session_id, version, address, answered)
+
+
+def with_status(sdp: Sdp, qos: Qos | None, *, direction: str = "") -> Sdp:
+    """The next description of the same side: one version more, with this status (RFC 3264 §8)."""
+    streams = []
+    for media in sdp.media:
+        kept = [v for v in media.attributes if not v.startswith(("curr:", "des:", "conf:"))]
+        if direction:
+            kept = [v for v in kept if v not in ("sendrecv", "sendonly", "recvonly", "inactive")]
+            kept.append(direction)
+        if qos is not None and media.port:
+            kept += qos.lines()
+        streams.append(
+            Media(media.kind, media.port, media.protocol, media.formats, media.bandwidth, kept)
+        )
+    return Sdp(sdp.session_id, sdp.version + 1, sdp.address, streams, list(sdp.attributes))
+
+
+def fits(offer: Sdp, answer: Sdp) -> str:
+    """Why an answer is none to this offer (RFC 3264 §6); "" if it is one."""
+    if len(answer.media) != len(offer.media):
+        return f"{len(answer.media)} streams for {len(offer.media)} offered"
+    for asked, given in zip(offer.media, answer.media, strict=True):
+        if given.kind != asked.kind or given.protocol != asked.protocol:
+            return f"m={given.kind} {given.protocol} for m={asked.kind} {asked.protocol}"
+        if given.port and not set(given.formats) <= set(asked.formats):
+            return f"formats {' '.join(given.formats)} were not all offered"
+    if not any(media.port for media in answer.media):
+        return "every stream is refused"
+    return ""
+
+
+def same_session(sent: Sdp, received: Sdp) -> bool:
+    """Whether what arrived is what was sent: address, ports, formats, status (RFC 3264 §5)."""
+    return (
+        sent.session_id == received.session_id
+        and sent.version == received.version
+        and sent.address == received.address
+        and [(m.kind, m.port, m.formats, m.qos) for m in sent.media]
+        == [(m.kind, m.port, m.formats, m.qos) for m in received.media]
+    )
+
+
+# private
+
+
+def _parse_origin(value: str) -> tuple[str, int]:
+    words = value.split(" ")
+    if len(words) != 6:
+        raise SdpError(f"bad o= line: {value[:60]!r}")
+    version = words[2]
+    if not version.isascii() or not version.isdigit() or len(version) > 20:
+        raise SdpError(f"bad version in the o= line: {version[:30]!r}")
+    return words[1], int(version)
+
+
+def _take_connection(sdp: Sdp, value: str) -> None:
+    words = value.split(" ")
+    if len(words) != 3 or words[0] != "IN" or words[1] not in ("IP4", "IP6"):
+        raise SdpError(f"bad c= line: {value[:60]!r}")
+    address = words[2].partition("/")[0]
+    if sdp.media:
+        sdp.media[-1].address = address
+    else:
+        sdp.address = address
+
+
+def _parse_media(value: str) -> Media:
+    words = value.split(" ")
+    port = words[1].partition("/")[0] if len(words) > 3 else ""
+    if not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65535:
+        raise SdpError(f"bad m= line: {value[:60]!r}")
+    return Media(words[0], int(port), words[2], tuple(word for word in words[3:] if word))
+
+
+def _answer_media(media: Media, port: int) -> Media:
+    if media.kind != "audio" or not media.port or not media.formats:
+        return Media(media.kind, 0, media.protocol, media.formats)
+    rates = {v.split(" ")[0][7:]: v for v in media.attributes if v.startswith("rtpmap:")}
+    codec = media.formats[0]
+    clock = rates.get(codec, "/8000").split("/")[1]
+    events = [
+        payload
+        for payload in media.formats[1:]
+        if f"telephone-event/{clock}" in rates.get(payload, "")
+    ][:1]
+    formats = (codec, *events)
+    marks = tuple(f"{what}:{payload} " for payload in formats for what in ("rtpmap", "fmtp"))
+    attributes = [v for v in media.attributes if v.startswith(marks)]
+    attributes += [v for v in media.attributes if v.startswith(("ptime:", "maxptime:"))]
+    mirrored = {"sendonly": "recvonly", "recvonly": "sendonly"}
+    attributes.append(mirrored.get(media.direction, media.direction))
+    offered = media.qos
+    if offered is not None:
+        answered = Qos(
+            curr_local="none",
+            curr_remote=offered.curr_local,
+            des_local="mandatory sendrecv",
+            des_remote="mandatory sendrecv",
+            conf_remote="" if offered.curr_local == "sendrecv" else "sendrecv",
+        )
+        attributes += answered.lines()
+    return Media("audio", port, media.protocol, formats, media.bandwidth, attributes)
+
+
+def _read_qos(attributes: list[str]) -> Qos | None:
+    qos = Qos(des_local="none", des_remote="none")
+    found = False
+    for value in attributes:
+        words = value.split(" ")
+        if words[0] == "curr:qos" and len(words) == 3 and words[2] in _DIRECTIONS:
+            found = True
+            if words[1] == "local":
+                qos.curr_local = _DIRECTIONS[words[2]]
+            elif words[1] == "remote":
+                qos.curr_remote = _DIRECTIONS[words[2]]
+        elif words[0] == "des:qos" and len(words) == 4:
+            found = True
+            if words[2] == "local":
+                qos.des_local = f"{words[1]} {words[3]}"
+            elif words[2] == "remote":
+                qos.des_remote = f"{words[1]} {words[3]}"
+        elif words[0] == "conf:qos" and len(words) == 3:
+            qos.conf_remote = words[2]
+    return qos if found else None
+
+
+def _strength_first(desired: str, where: str) -> str:
+    """ "mandatory sendrecv" at "local" -> "mandatory local sendrecv" (RFC 3312 §4)."""
+    strength, _, direction = desired.partition(" ")
+    return f"{strength} {where} {direction or 'none'}"
