@@ -131,6 +131,8 @@ class _Caller(Leg):
             event = await self.next_event(left_s)
             if outcome.sent_at != outcome.sent_at:
                 outcome.sent_at = action.sent_at
+            if event is None and self._cancel_sent:
+                raise Failed("invite", "timeout", "no final response after the CANCEL", self.now)
             if event is None:
                 await self._cancel()
             elif isinstance(event, Ended):
@@ -151,12 +153,14 @@ class _Caller(Leg):
     async def _on_provisional(self, response: Response) -> None:
         """Take a 1xx: note the time, acknowledge it if it is reliable, know when to give up."""
         outcome = self.outcome
+        if self._give_up_at is None:
+            # Timer B has ended with this first response; from now on it is the caller's patience.
+            self._give_up_at = response.at + self.plan.settings.no_answer_s
         if response.status == 100:
             outcome.trying_at = response.at
             return
         if outcome.progress_at != outcome.progress_at:  # NaN: the first one
             outcome.progress_at = response.at
-            self._give_up_at = response.at + self.plan.settings.no_answer_s
         if response.status == 180 and outcome.ringing_at != outcome.ringing_at:
             outcome.ringing_at = response.at
             if outcome.setup_at != outcome.setup_at:
@@ -302,7 +306,7 @@ class _Caller(Leg):
     async def _cancel(self) -> None:
         """Give up ringing (RFC 3261 §9.1); the 487, or a 2xx that crosses it, ends the attempt."""
         self._cancel_sent = True
-        self._give_up_at = None
+        self._give_up_at = self.now + self.plan.settings.transaction_timeout_s
         await self.send(cancel_request(self.invite))
 
     async def abandon(self) -> None:

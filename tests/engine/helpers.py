@@ -9,7 +9,7 @@ from typing import Any
 from imsbench.engine.connections import EngineSettings
 from imsbench.engine.driver import Driver
 from imsbench.engine.loop import Loop, clock
-from imsbench.phone.actions import Channel
+from imsbench.phone.actions import Channel, Incoming
 from imsbench.protocol.sip import Request, Response, response_to, serialize_message
 from imsbench.protocol.stream import SipReader
 
@@ -73,10 +73,10 @@ class FarEnd:
         self.loop.add_reader(sock.fileno(), readable)
 
 
-def answer_all(_owner: Any, request: Request, _at: float, *, protected: bool) -> Response:
+def answer_all(_owner: Any, incoming: Incoming) -> Response:
     """What a phone answers here: 200."""
-    assert not protected
-    return response_to(request, 200, "OK")
+    assert not incoming.protected
+    return response_to(incoming.request, 200, "OK")
 
 
 class Bench:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from imsbench.phone.actions import Receive, Timeout
+from imsbench.phone.actions import Incoming, Receive, Timeout
 from imsbench.phone.phone import Phone
 from imsbench.phone.requests import answer_request
 from imsbench.phone.subscription import refresh_subscription, subscribe_reg_event
 from imsbench.protocol.reginfo import Contact, Reginfo, Registration, serialize_reginfo
-from imsbench.protocol.sip import Header, Request
+from imsbench.protocol.sip import Header, Request, Response
 from tests.phone.helpers import PCSCF, Hand, registered
 
 FAR = ("contact", f"<sip:scscf@{PCSCF}:6060>")
@@ -38,6 +38,13 @@ def notify(
     )
 
 
+def answer(phone: Phone, request: Request, at: float, *, protected: bool) -> Response:
+    """What the phone answers at once."""
+    answered = answer_request(phone, Incoming(request, at, None, protected=protected))
+    assert isinstance(answered, Response)
+    return answered
+
+
 def reginfo(phone: Phone, state: str, event: str) -> bytes:
     """A document about this phone's contact."""
     uri = f"sip:user@{phone.address}:6101"
@@ -58,7 +65,7 @@ def test_subscribe_then_notify() -> None:
     assert request.get_all("security-verify")
     hand.answer(200, FAR, ROUTE, ("expires", "3600"))
     assert isinstance(hand.action, Receive)
-    assert answer_request(phone, notify(phone), hand.now + 0.01, protected=True).status == 200
+    assert answer(phone, notify(phone), hand.now + 0.01, protected=True).status == 200
     hand.receive()
     assert hand.outcome.succeeded
     assert hand.outcome.time_s == pytest.approx(0.010)  # SUBSCRIBE -> 200
@@ -68,7 +75,7 @@ def test_subscribe_then_notify() -> None:
 def test_the_notify_may_come_before_the_200() -> None:
     phone = registered()
     hand = Hand(phone, subscribe_reg_event, "subscription")
-    assert answer_request(phone, notify(phone), hand.now, protected=True).status == 200
+    assert answer(phone, notify(phone), hand.now, protected=True).status == 200
     hand.answer(200, FAR, ("expires", "3600"))
     assert hand.done
     assert hand.outcome.succeeded
@@ -87,7 +94,7 @@ def test_no_notify_is_a_failure_of_its_own() -> None:
 def test_refresh_stays_in_the_dialog() -> None:
     phone = registered()
     hand = Hand(phone, subscribe_reg_event, "subscription")
-    answer_request(phone, notify(phone), hand.now, protected=True)
+    answer(phone, notify(phone), hand.now, protected=True)
     hand.answer(200, FAR, ROUTE, ("expires", "3600"))
     assert phone.subscription is not None
     hand = Hand(phone, refresh_subscription, "subscription_refresh")
@@ -117,7 +124,7 @@ def subscribed() -> Phone:
     """A phone with a standing subscription."""
     phone = registered()
     hand = Hand(phone, subscribe_reg_event, "subscription")
-    answer_request(phone, notify(phone), hand.now, protected=True)
+    answer(phone, notify(phone), hand.now, protected=True)
     hand.answer(200, FAR, ("expires", "3600"))
     assert hand.outcome.succeeded
     return phone
@@ -127,28 +134,25 @@ def test_late_and_foreign_notifies_are_counted_not_failures() -> None:
     phone = subscribed()
     foreign = notify(phone, cseq=9)
     foreign.call_id = "another"
-    assert answer_request(phone, foreign, 1.0, protected=True).status == 481
+    assert answer(phone, foreign, 1.0, protected=True).status == 481
     late = notify(phone, cseq=2)
     phone.subscription = None
-    assert answer_request(phone, late, 1.0, protected=True).status == 481
+    assert answer(phone, late, 1.0, protected=True).status == 481
     assert phone.network.events["late_notify"] == 1
     assert phone.network.events["notify_for_no_dialog"] == 1
 
 
 def test_a_notify_out_of_order_is_refused() -> None:
     phone = subscribed()
-    assert answer_request(phone, notify(phone, cseq=5), 1.0, protected=True).status == 200
-    assert answer_request(phone, notify(phone, cseq=4), 1.0, protected=True).status == 500
+    assert answer(phone, notify(phone, cseq=5), 1.0, protected=True).status == 200
+    assert answer(phone, notify(phone, cseq=4), 1.0, protected=True).status == 500
     assert phone.network.events["notify_out_of_order"] == 1
 
 
 def test_a_notify_that_is_no_reginfo_is_refused_and_counted() -> None:
     phone = subscribed()
     hostile = b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "b">]><a>&b;</a>'
-    assert (
-        answer_request(phone, notify(phone, cseq=2, body=hostile), 1.0, protected=True).status
-        == 400
-    )
+    assert answer(phone, notify(phone, cseq=2, body=hostile), 1.0, protected=True).status == 400
     assert phone.network.events["bad_reginfo"] == 1
 
 
@@ -159,7 +163,7 @@ def test_the_network_ends_the_registration(event: str) -> None:
     phone.network.on_deregistered = lambda _phone, what: told.append(what)
     body = reginfo(phone, "terminated", event)
     request = notify(phone, cseq=2, state="terminated", body=body)
-    assert answer_request(phone, request, 1.0, protected=True).status == 200
+    assert answer(phone, request, 1.0, protected=True).status == 200
     assert told == [event]
     assert phone.network.events[f"network_deregistration_{event}"] == 1
 
@@ -169,20 +173,20 @@ def test_the_notify_of_our_own_deregistration_is_no_news() -> None:
     told: list[str] = []
     phone.network.on_deregistered = lambda _phone, what: told.append(what)
     body = reginfo(phone, "terminated", "unregistered")
-    answer_request(phone, notify(phone, cseq=2, body=body), 1.0, protected=True)
+    answer(phone, notify(phone, cseq=2, body=body), 1.0, protected=True)
     assert not told
 
 
 def test_subscription_state_may_shorten_the_subscription() -> None:
     phone = subscribed()
-    answer_request(phone, notify(phone, cseq=2, state="active;expires=100"), 50.0, protected=True)
+    answer(phone, notify(phone, cseq=2, state="active;expires=100"), 50.0, protected=True)
     assert phone.subscription is not None
     assert phone.subscription.expires_at == 150.0
 
 
 def test_a_request_in_clear_is_refused_and_counted() -> None:
     phone = subscribed()
-    assert answer_request(phone, notify(phone, cseq=2), 1.0, protected=False).status == 403
+    assert answer(phone, notify(phone, cseq=2), 1.0, protected=False).status == 403
     assert phone.network.events["clear_request_by_target"] == 1
 
 
@@ -191,4 +195,4 @@ def test_other_requests_are_answered(method: str, status: int) -> None:
     phone = subscribed()
     request = notify(phone)
     request.method = method
-    assert answer_request(phone, request, 1.0, protected=True).status == status
+    assert answer(phone, request, 1.0, protected=True).status == status

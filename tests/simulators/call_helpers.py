@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -176,9 +177,7 @@ class Caller(Side):
 
     def invite(self, *headers: Header, body: bytes | None = None) -> Request:
         """Send the INVITE."""
-        self.invited = self.send(
-            "INVITE", *headers, body=sdp(self.phone) if body is None else body
-        )
+        self.invited = self.send("INVITE", *headers, body=sdp(self.phone) if body is None else body)
         return self.invited
 
     async def progress(self, status: int) -> Response:
@@ -241,9 +240,7 @@ class Callee(Side):
         if body:
             added.append(SDP)
         tag = "" if status == 100 else self.tag
-        response = response_to(
-            request, status, "Because", to_tag=tag, headers=added, body=body
-        )
+        response = response_to(request, status, "Because", to_tag=tag, headers=added, body=body)
         self.phone.send(response)
 
     async def takes(self, method: str, status: int = 200, *, body: bytes = b"") -> Request:
@@ -282,13 +279,20 @@ async def two_phones(
     cx: FakeCx | None = None, **changes: Any
 ) -> AsyncIterator[tuple[ReferenceCore, CallPhone, CallPhone]]:
     """A core and two registered phones."""
-    async with running(cx, **changes) as core:
+    # Its port stands in Route entries, so it must be known beforehand.
+    async with running(cx, listen=("127.0.0.1", free_port()), **changes) as core:
         caller, callee = CallPhone(core, 0), CallPhone(core, 1)
         await caller.attach()
         await callee.attach()
         yield core, caller, callee
         await caller.close()
         await callee.close()
+
+
+def free_port() -> int:
+    """A TCP port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return int(sock.getsockname()[1])
 
 
 def tag(message: Message, name: str) -> str:

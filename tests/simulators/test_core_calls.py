@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-
-import pytest
-
-from imsbench.protocol.sip import Response, response_to
-from simulators.core.cxclient import CxFailure
 from tests.simulators.call_helpers import (
     Callee,
     Caller,
-    CallPhone,
-    answered,
     ends,
     run,
     sdp,
     two_phones,
 )
-from tests.simulators.core_helpers import DOMAIN, POPULATION, FakeCx
 
 
 def test_the_whole_ladder_with_preconditions() -> None:
