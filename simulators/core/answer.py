@@ -8,16 +8,23 @@ from dataclasses import dataclass, field
 from imsbench.protocol.sip import Header
 
 REASONS = {
+    100: "Trying",
     200: "OK",
     400: "Bad Request",
     401: "Unauthorized",
     403: "Forbidden",
+    404: "Not Found",
     405: "Method Not Allowed",
+    408: "Request Timeout",
+    416: "Unsupported URI Scheme",
     420: "Bad Extension",
     421: "Extension Required",
     423: "Interval Too Brief",
     480: "Temporarily Unavailable",
     481: "Call/Transaction Does Not Exist",
+    482: "Loop Detected",
+    483: "Too Many Hops",
+    487: "Request Terminated",
     489: "Bad Event",
     494: "Security Agreement Required",
     500: "Server Internal Error",

@@ -20,7 +20,7 @@ class CxFailure(Exception):
     ) -> None:
         super().__init__(command, cause, result_code)
         self.command = command
-        """UAR, MAR or SAR."""
+        """UAR, MAR, SAR or LIR."""
         self.cause = cause
         self.result_code = result_code
         """Result-Code or Experimental-Result-Code of the answer; 0 if there was none."""
@@ -73,6 +73,10 @@ class Cx(Protocol):
         assignment_type: ServerAssignmentType,
     ) -> bytes:
         """SAR: the User-Data, empty where none comes."""
+        ...
+
+    async def location_information(self, impu: str) -> str:
+        """LIR: the Server-Name of the S-CSCF that serves this identity, "" where none does."""
         ...
 
 

@@ -12,6 +12,8 @@ from simulators.core.settings import CoreSettings
 from simulators.cx import (
     AKA_SCHEME,
     CX,
+    LocationInfoAnswer,
+    LocationInfoRequest,
     MultimediaAuthAnswer,
     MultimediaAuthRequest,
     PushProfileRequest,
@@ -126,6 +128,14 @@ class HssClient:
         )
         assert isinstance(answer, ServerAssignmentAnswer)
         return answer.user_data or b""
+
+    async def location_information(self, impu: str) -> str:
+        """LIR (TS 29.228 §6.1.4)."""
+        answer = await self._ask(
+            "LIR", LocationInfoRequest(public_identity=impu, destination_realm=self._realm)
+        )
+        assert isinstance(answer, LocationInfoAnswer)
+        return answer.server_name or ""
 
     async def _ask(self, command: str, request: DiameterMessage) -> DiameterMessage:
         try:

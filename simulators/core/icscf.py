@@ -1,15 +1,15 @@
-"""I-CSCF: asks the HSS whether this identity may register, and where (TS 24.229 §5.3.1)."""
+"""I-CSCF: asks the HSS who may register, and where (TS 24.229 §5.3.1), and who is where (§5.3.2)."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from simulators.core.answer import Answer
+from simulators.core.answer import Answer, refusal
 from simulators.core.cxclient import Cx, CxFailure, cx_refusal
 from simulators.core.register import Register
 from simulators.core.registrar import PhoneRoute
 from simulators.core.scscf import Scscf
-from simulators.cx import UserAuthorizationType
+from simulators.cx import CxResult, UserAuthorizationType
 
 
 class Icscf:
@@ -39,3 +39,19 @@ class Icscf:
         except CxFailure as failure:
             self._counters[str(failure)] += 1
             return cx_refusal(failure)
+
+    async def locate(self, impu: str) -> str:
+        """Name of the S-CSCF of a called identity, "" where there is none (TS 24.229 §5.3.2.1).
+
+        CxFailure; location_refusal is its SIP answer.
+        """
+        return await self._cx.location_information(impu)
+
+
+def location_refusal(failure: CxFailure) -> Answer:
+    """The answer to a request whose called user the HSS does not locate (TS 24.229 §5.3.2.1)."""
+    if failure.experimental and failure.result_code == CxResult.USER_UNKNOWN:
+        return refusal(404, str(failure))
+    if failure.experimental and failure.result_code == CxResult.IDENTITY_NOT_REGISTERED:
+        return refusal(480, str(failure))
+    return cx_refusal(failure)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
+from collections.abc import Callable
 
 from imsbench.host.backend import BackendError, SaBackend
 from imsbench.protocol.address import host_port, parse_name_addr
@@ -13,11 +14,17 @@ from imsbench.protocol.sip import Request, Response, response_to, serialize_mess
 from simulators.core.admission import Admission
 from simulators.core.agreement import Offer, read_offer
 from simulators.core.answer import Answer, refusal
+from simulators.core.callend import Calls
+from simulators.core.callsetup import CallSetup, Routes
 from simulators.core.icscf import Icscf
+from simulators.core.phones import Phone
+from simulators.core.proxy import Proxy
 from simulators.core.register import Register, canonical, canonical_or_same, parse_register
 from simulators.core.registrar import OnAnswer
+from simulators.core.relay import marked
 from simulators.core.scscf import Scscf
-from simulators.core.security import PhoneSas, SecurityAssociations
+from simulators.core.security import SecurityAssociations
+from simulators.core.sessions import Sessions
 from simulators.core.settings import CoreSettings, Impairment
 from simulators.core.transport import SipConnection
 
@@ -29,36 +36,6 @@ _METHODS = frozenset(
     )
 )  # fmt: skip
 _LOG = logging.getLogger(__name__)
-
-
-class Phone:
-    """A phone that is registered, or registering, through this P-CSCF: the S-CSCF's way to it."""
-
-    __slots__ = ("_pcscf", "address", "flow", "identities", "impi", "sas")
-
-    def __init__(self, pcscf: Pcscf, impi: str) -> None:
-        self._pcscf = pcscf
-        self.impi = impi
-        self.address = ""
-        """Its IP address."""
-        self.sas: PhoneSas | None = None
-        """The set that requests to it use; None before it is registered, and with ipsec off."""
-        self.flow: SipConnection | None = None
-        """ipsec off: the connection it used last."""
-        self.identities: frozenset[str] = frozenset()
-        """Its registered public identities."""
-
-    def send(self, request: Request, on_answer: OnAnswer) -> None:
-        """Send it a request (see PhoneRoute)."""
-        self._pcscf.send(self, request, on_answer)
-
-    def expired(self) -> None:
-        """Its registration ran out (see PhoneRoute)."""
-        self._pcscf.forget(self, give_up=False)
-
-    def release(self) -> None:
-        """The network de-registered it: SAs go after a grace (TS 24.229 §5.2.5)."""
-        self._pcscf.forget(self)
 
 
 class Pcscf:
@@ -91,6 +68,11 @@ class Pcscf:
         port = settings.listen[1] if backend is None else settings.port_ps
         self._sent_by = host_port(settings.listen[0], port)
         self._path = f"<sip:term@{host_port(*settings.listen)};lr>"
+        proxy = Proxy(settings, self, self._impairment, counters)
+        routes = Routes(settings, scscf.name)
+        self.calls = Calls(settings.faults, settings.seed, proxy, self, counters)
+        setup = CallSetup(proxy, self.calls, routes, icscf, scscf, self, counters)
+        self.sessions = Sessions(proxy, self.calls, setup, routes, self._sent_by, counters)
 
     # -- connections
 
@@ -125,8 +107,6 @@ class Pcscf:
             return
         method = message.method if message.method in _METHODS else "other"
         self.counters[f"received {method}"] += 1
-        if method == "ACK":
-            return
         refused = self._admission.check(connection, message, ipsec=self.security is not None)
         if refused is not None:
             self._answer(connection, message, refused)
@@ -137,10 +117,26 @@ class Pcscf:
         elif method == "SUBSCRIBE":
             self._answer(connection, message, self._on_subscribe(connection, message))
         else:
-            self._answer(connection, message, refusal(405, "", ("allow", "REGISTER, SUBSCRIBE")))
+            self._on_session_request(connection, message)
+
+    def _on_session_request(self, connection: SipConnection, request: Request) -> None:
+        """What is of a call goes on by the SAs, or the connection, of a registered phone only."""
+        impi = connection.sas.impi if connection.sas is not None else connection.impi
+        phone = self._phones.get(impi)
+        if phone is not None:
+            self.sessions.on_request(connection, phone, request)
+            return
+        self.counters["requests of phones that are not registered"] += 1
+        self._answer(connection, request, refusal(403, "not registered by this way"))
+
+    def phone(self, impi: str) -> Phone | None:
+        """The phone that is registered with a private identity."""
+        return self._phones.get(impi)
 
     def _on_response(self, response: Response) -> None:
-        if response.status < 200:
+        method = response.method if response.method in _METHODS else "other"
+        self.counters[f"received {response.status} {method}"] += 1
+        if self.sessions.on_response(response) or response.status < 200:
             return
         transaction = self._transactions.pop(response.branch, None)
         if transaction is None:
@@ -257,10 +253,14 @@ class Pcscf:
         phone.identities = frozenset(map(canonical_or_same, answer.identities))
         for identity in phone.identities:
             self._by_identity[identity] = phone
+        phone.associated = _uris(answer, "p-associated-uri")
+        phone.service_route = _uris(answer, "service-route")
 
     def forget(self, phone: Phone, *, give_up: bool = True) -> None:
         """No longer registered; its SA sets go after a grace (TS 24.229 §5.2.5), or in their time."""
         self._phones.pop(phone.impi, None)
+        phone.associated = ()
+        self.calls.left(phone)
         for identity in phone.identities:
             if self._by_identity.get(identity) is phone:
                 del self._by_identity[identity]
@@ -289,7 +289,11 @@ class Pcscf:
 
     def _answer(self, connection: SipConnection, request: Request, answer: Answer) -> None:
         """Send an answer, or delay or lose it as injected; then what follows it."""
+        if request.method == "ACK":  # RFC 3261 §17.1.1.3: never answered
+            return
+        method = request.method if request.method in _METHODS else "other"
         self.counters[f"answered {answer.status}"] += 1
+        self.counters[f"sent {answer.status} {method}"] += 1
         delay_s = self._impairment.draw(request.method, answer.status)
         if delay_s is None:
             self.counters["answers lost as injected"] += 1
@@ -322,18 +326,25 @@ class Pcscf:
         """A request towards a phone: over our own connection, with ipsec off over the phone's."""
         branch = f"z9hG4bK{self._random.getrandbits(64):016x}"
         request.branch = branch
-        request.headers[0:0] = [
-            ("via", f"SIP/2.0/TCP {self._sent_by};branch={branch}"),
-            ("record-route", f"<sip:{self._sent_by};lr>"),
-        ]
-        data = serialize_message(request)
+        request.headers.insert(0, ("via", self.via(branch)))
+        if request.method == "NOTIFY":
+            request.headers.insert(1, ("record-route", f"<sip:{self._sent_by};lr>"))
         timer = asyncio.get_running_loop().call_later(TIMER_F_S, self._not_answered, branch)
         self._transactions[branch] = (on_answer, timer)
+        self.counters[f"sent {request.method}"] += 1
+        self.deliver(phone, serialize_message(request), lambda: self._not_answered(branch))
+
+    def via(self, branch: str) -> str:
+        """The Via of this P-CSCF."""
+        return f"SIP/2.0/TCP {self._sent_by};branch={branch}"
+
+    def deliver(self, phone: Phone, data: bytes, on_failed: Callable[[], None]) -> None:
+        """Bytes towards a phone: over our own connection, with ipsec off over the phone's."""
         if phone.sas is not None and phone.sas.link is not None:
-            phone.sas.link.send(data, lambda: self._not_answered(branch))
+            phone.sas.link.send(data, on_failed)
         elif phone.flow is None or not phone.flow.write(data):
             self.counters["requests without a connection to the phone"] += 1
-            self._not_answered(branch)
+            on_failed()
 
     def _not_answered(self, branch: str) -> None:
         transaction = self._transactions.pop(branch, None)
@@ -349,6 +360,7 @@ class Pcscf:
         for _, timer in self._transactions.values():
             timer.cancel()
         self._transactions.clear()
+        self.sessions.close()
         for connection in list(self.connections):
             connection.abort()
         if self.security is not None:
@@ -359,7 +371,10 @@ def _mark_source(response: Response, connection: SipConnection) -> None:
     """received and rport in the topmost Via, where the phone asked for it (RFC 3581 §4)."""
     for index, (name, value) in enumerate(response.headers):
         if name == "via":
-            if value.endswith(";rport") or ";rport;" in value:
-                filled = f";rport={connection.peer_port};received={connection.peer_address}"
-                response.headers[index] = (name, value.replace(";rport", filled, 1))
+            filled = marked(value, connection.peer_address, connection.peer_port)
+            response.headers[index] = (name, filled)
             return
+
+
+def _uris(answer: Answer, name: str) -> tuple[str, ...]:
+    return tuple(parse_name_addr(value).uri for key, value in answer.headers if key == name)

@@ -73,6 +73,7 @@ class ReferenceCore:
         held = {
             "registered": len(self.scscf.registrar),
             "subscribed": self.scscf.reg_events.count,
+            "calls": len(self.pcscf.calls),
             "connections": len(self.pcscf.connections),
             "sas": self.pcscf.security.count if self.pcscf.security is not None else 0,
         }
@@ -86,6 +87,7 @@ class ReferenceCore:
             "counters": dict(self.counters) | {f"Diameter {k}": n for k, n in peer.items()},
             "registered": counts["registered"],
             "subscribed": counts["subscribed"],
+            "calls": self.pcscf.calls.states(),
             "connections": counts["connections"],
             "sas": counts["sas"],
             "backend": self.backend.name if self.backend is not None else "off",

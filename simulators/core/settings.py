@@ -16,6 +16,32 @@ Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Faults:
+    """What a core does wrong with answered calls; shares 0..1 of them, drawn from the seed."""
+
+    lose_bye_share: float = 0.0
+    """BYEs of this share are neither forwarded nor answered."""
+    early_bye_share: float = 0.0
+    """This share is ended by BYEs of the core to both sides …"""
+    early_bye: Distribution = field(default_factory=Distribution)
+    """… so long after the answer, seconds."""
+    die_at_call: int = 0
+    """The process ends without a word when this many calls have been answered; 0: never."""
+
+    def __post_init__(self) -> None:
+        if not (0.0 <= self.lose_bye_share <= 1.0 and 0.0 <= self.early_bye_share <= 1.0):
+            raise ValueError("lose_bye_share and early_bye_share are shares, 0..1")
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Faults:
+        """From a control channel's config; TypeError or ValueError if it is not fit."""
+        values = dict(config)
+        if values.get("early_bye"):
+            values["early_bye"] = Distribution(**values["early_bye"])
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
 class CoreSettings:
     """Settings of the reference core; durations in seconds."""
 
@@ -53,8 +79,12 @@ class CoreSettings:
     """Share of the chosen answers that is never sent, 0..1."""
     answers: tuple[str, ...] = ()
     """Answers that delay and loss apply to, "REGISTER" or "REGISTER 401"; empty: all."""
+    timer_c_s: float = 200.0
+    """How long an INVITE may ring after its last provisional response (RFC 3261 §16.6: over 3 minutes)."""
+    faults: Faults = field(default_factory=Faults)
+    """What goes wrong with calls, on purpose."""
     seed: int = 1
-    """Seed of delays, losses and tags."""
+    """Seed of delays, losses, faults and tags."""
 
     def __post_init__(self) -> None:
         if self.port_pc_count < 64:
@@ -63,6 +93,8 @@ class CoreSettings:
             raise ValueError("min_expires_s must be positive and at most expires_s")
         if not 0.0 <= self.loss_share <= 1.0:
             raise ValueError("loss_share is a share, 0..1")
+        if self.timer_c_s <= 0:
+            raise ValueError("timer_c_s must be positive")
         if self.port_ps in (5060, 5061, self.listen[1]):  # TS 33.203 §7.1
             raise ValueError("port_ps must differ from 5060, 5061 and the unprotected port")
         if self.port_pc_first <= self.port_ps < self.port_pc_first + self.port_pc_count:
@@ -74,13 +106,15 @@ class CoreSettings:
         plain = (
             "ipsec", "ip_version", "port_ps", "port_pc_first", "port_pc_count", "expires_s",
             "min_expires_s", "subscription_expires_s", "reauthenticate", "loss_share", "seed",
-            "hss_realm",
+            "hss_realm", "timer_c_s",
         )  # fmt: skip
         values: dict[str, Any] = {name: config[name] for name in plain if name in config}
         if config.get("algs"):
             values["algs"] = tuple((str(alg), str(ealg)) for alg, ealg in config["algs"])
         if config.get("delay"):
             values["delay"] = Distribution(**config["delay"])
+        if config.get("faults"):
+            values["faults"] = Faults.from_config(config["faults"])
         if config.get("hss"):
             values["hss"] = _address(config["hss"])
         values["answers"] = tuple(config.get("answers", ()))
