@@ -370,7 +370,7 @@ def refusal(
     return answer
 
 
-def experimental(result: IntEnum) -> ExperimentalResult:
+def experimental(result: int) -> ExperimentalResult:
     """The Experimental-Result of an answer: a result code of 3GPP's (TS 29.229 §6.2, TS 29.214)."""
     return ExperimentalResult(vendor_id=VENDOR_3GPP, experimental_result_code=result)
 

@@ -1,16 +1,10 @@
-"""The HSS as a Diameter node: serves Cx, injects latency and errors, measures itself, sends RTR and PPR."""
+"""The HSS as a Diameter node: what every simulator's node does, and RTR and PPR."""
 
 from __future__ import annotations
 
-import asyncio
-import random
-from collections import Counter
-from collections.abc import Awaitable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
-from imsbench.distribution import Distribution
-from imsbench.histogram import Histogram
 from simulators.base import DiameterMessage
 from simulators.cx import (
     CX,
@@ -22,9 +16,9 @@ from simulators.cx import (
 )
 from simulators.hss.procedures import Procedures
 from simulators.hss.store import State
-from simulators.peer import Connection, Peer
+from simulators.node import Injection, Node
 
-NAMES = {
+NAMES: dict[int, str] = {
     Command.USER_AUTHORIZATION: "UAR",
     Command.SERVER_ASSIGNMENT: "SAR",
     Command.LOCATION_INFO: "LIR",
@@ -35,40 +29,11 @@ NAMES = {
 """Commands as the field calls them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Injection:
-    """What an operator wants the HSS to do wrong."""
+class HssNode(Node):
+    """The Cx procedures behind a Peer."""
 
-    latency: Distribution = field(default_factory=Distribution)
-    """Added to each answer, after the work is done."""
-    error_share: float = 0.0
-    """Share of requests refused, 0..1; they change nothing."""
-    error_result: int = 5012
-    """Result-Code of those."""
-
-
-@dataclass(slots=True)
-class CommandStats:
-    """What became of one command."""
-
-    count: int = 0
-    """Requests answered by the HSS itself (not those refused by the codec)."""
-    results: Counter[str] = field(default_factory=Counter)
-    """By outcome: "2001", "exp. 2002"."""
-    response_time: Histogram = field(default_factory=Histogram)
-    """Last byte read -> first byte written, waiting behind others and injected latency included."""
-
-    def to_json(self) -> dict[str, Any]:
-        """For the control channel."""
-        return {
-            "count": self.count,
-            "results": dict(self.results),
-            "response_time": self.response_time.to_json(),
-        }
-
-
-class HssNode:
-    """Procedures behind a Peer."""
+    name = "HSS"
+    command_names = NAMES
 
     def __init__(
         self,
@@ -79,21 +44,38 @@ class HssNode:
         injection: Injection | None = None,
         seed: int = 1,
     ) -> None:
-        self.procedures = procedures
-        """What it answers."""
-        self.peer = Peer(
+        super().__init__(
+            procedures,
+            CX,
             origin_host=origin_host,
             origin_realm=origin_realm,
-            applications=(CX,),
-            on_request=self._serve,
-            on_answered=self._measure,
-            product_name="imsbench HSS",
+            injection=injection,
+            seed=seed,
         )
-        """How it is reached."""
-        self.commands: dict[str, CommandStats] = {}
-        """What was answered, by command."""
-        self._injection = injection or Injection()
-        self._random = random.Random(f"hss injection {seed}")
+        self.procedures = procedures
+        """What it answers."""
+
+    def describe(self) -> str:
+        """How many subscribers it has."""
+        return f"{self.procedures.population.count} subscribers"
+
+    def state(self) -> dict[str, Any]:
+        """How many are registered."""
+        return {"registered": self.procedures.store.registered}
+
+    def on_control(self, message: Mapping[str, Any]) -> Awaitable[object] | None:
+        """Serve ``rtr``, ``ppr`` and ``set_sqn``; see the process."""
+        match message["type"]:
+            case "rtr":
+                reason = ReasonCode(message.get("reason", ReasonCode.PERMANENT_TERMINATION))
+                return self.send_rtr(int(message["n"]), reason)
+            case "ppr":
+                return self.send_ppr(int(message["n"]))
+            case "set_sqn":
+                self.procedures.store.set_sqn(int(message["n"]), int(message["sqn"]))
+                return None
+            case other:
+                raise ValueError(f"unknown type {other!r}")
 
     async def send_rtr(
         self, n: int, reason: ReasonCode = ReasonCode.PERMANENT_TERMINATION, timeout_s: float = 5.0
@@ -136,52 +118,3 @@ class HssNode:
             user_data=self.procedures.user_data(n),
         )
         return await self._send(request, timeout_s)
-
-    def counters(self) -> dict[str, int]:
-        """Everything that happened, by name."""
-        return dict(self.peer.counters + self.procedures.counters)
-
-    def to_json(self) -> dict[str, Any]:
-        """What it measured, for the ``result`` message."""
-        return {
-            "commands": {name: stats.to_json() for name, stats in self.commands.items()},
-            "registered": self.procedures.store.registered,
-            "counters": self.counters(),
-        }
-
-    # --- private ------------------------------------------------------------------------------------
-
-    async def _send(self, request: DiameterMessage, timeout_s: float) -> DiameterMessage:
-        name = NAMES[Command(request.code)]
-        self.peer.counters[f"{name.lower()}_sent"] += 1
-        answer = await self.peer.request(request, timeout_s)
-        self.peer.counters[f"{name.lower()}_answered_{answer.outcome}"] += 1
-        return answer
-
-    def _serve(
-        self, request: DiameterMessage, connection: Connection
-    ) -> DiameterMessage | Awaitable[DiameterMessage]:
-        injection = self._injection
-        if injection.error_share and self._random.random() < injection.error_share:
-            self.peer.counters["errors_injected"] += 1
-            answer = request.answer(result_code=injection.error_result)
-            # RFC 6733 §7.1.3: 3xxx answers carry the E bit
-            answer.header.is_error = 3000 <= injection.error_result < 4000
-        else:
-            answer = self.procedures.answer(request)
-        delay_s = injection.latency.draw(self._random) if injection.latency.mean_s else 0.0
-        return _later(answer, delay_s) if delay_s else answer
-
-    def _measure(self, request: DiameterMessage, answer: DiameterMessage, time_s: float) -> None:
-        name = NAMES[Command(request.code)]
-        stats = self.commands.get(name)
-        if stats is None:
-            stats = self.commands[name] = CommandStats()
-        stats.count += 1
-        stats.results[answer.outcome] += 1
-        stats.response_time.record(time_s)
-
-
-async def _later(answer: DiameterMessage, delay_s: float) -> DiameterMessage:
-    await asyncio.sleep(delay_s)
-    return answer

@@ -1,0 +1,201 @@
+"""The process a simulator's node runs in: under a coordinator or alone.
+
+Under a coordinator (file descriptor 3, see imsbench.host.control): config, ready, tick once a second,
+result; every other message goes to the node. Alone: ``python -m simulators.… PROFILE --listen ADDR:PORT``
+serves until SIGINT or SIGTERM, and logs what it served.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from imsbench.host.control import ControlChannel, child_channel, die_with_parent
+from imsbench.protocol.address import split_host_port
+from simulators.node import Node
+from simulators.peer import PeerError
+
+DIAMETER_PORT = 3868
+EXIT_USAGE, EXIT_HOST = 2, 5
+TICK_S = 1.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What is particular about one simulator's process."""
+
+    name: str
+    """For people: "HSS"."""
+    module: str
+    """What ``python -m`` takes."""
+    node_from_config: Callable[[Mapping[str, Any]], Node]
+    """The node of a ``config`` message; KeyError, TypeError or ValueError if it is not of its form."""
+    config_from_profile: Callable[[Any], dict[str, Any]]
+    """The ``config`` message that belongs to a profile, for a simulator on the host itself."""
+
+
+class Control:
+    """Serves the control channel while the node serves Diameter."""
+
+    def __init__(self, node: Node, channel: ControlChannel) -> None:
+        self.stopped = asyncio.Event()
+        """Set by ``stop``, or by the end of the channel."""
+        self._node = node
+        self._channel = channel
+        channel.setblocking(False)
+        asyncio.get_running_loop().add_reader(channel.fileno(), self._on_readable)
+
+    async def run(self) -> None:
+        """Tick until told to stop; then say what was measured."""
+        while not self.stopped.is_set():
+            self._channel.send("tick", counts=self._node.counts(), cpu_s=time.process_time())
+            try:
+                await asyncio.wait_for(self.stopped.wait(), TICK_S)
+            except TimeoutError:
+                continue
+        asyncio.get_running_loop().remove_reader(self._channel.fileno())
+        await self._node.peer.close()
+        self._channel.send("result", cpu_s=time.process_time(), **self._node.to_json())
+
+    def _on_readable(self) -> None:
+        for message in self._channel.receive():
+            try:
+                self._on_message(message)
+            except (LookupError, TypeError, ValueError) as error:
+                self._node.peer.counters["bad_control_messages"] += 1
+                log.error("control message %r: %r", message, error)
+        if self._channel.closed:
+            self.stopped.set()
+
+    def _on_message(self, message: Mapping[str, Any]) -> None:
+        if message["type"] == "stop":
+            self.stopped.set()
+            return
+        work = self._node.on_control(message)
+        if work is not None:
+            self._node.peer.run(self._push(message["type"], work))
+
+    async def _push(self, name: str, work: Awaitable[object]) -> None:
+        """Send what the message asked for; a failure is counted, and the node goes on."""
+        try:
+            await work
+        except (LookupError, PeerError) as error:
+            self._node.peer.counters[f"{name}_failed"] += 1
+            log.error("%s: %s", name, error)
+
+
+def serve(role: Role) -> int:
+    """Serve whoever started us; the exit code."""
+    channel = child_channel()
+    if channel is not None:
+        return _serve_coordinator(role, channel)
+    return _serve_alone(role, sys.argv[1:])
+
+
+def _serve_coordinator(role: Role, channel: ControlChannel) -> int:
+    from imsbench.host.links import LinkError
+    from imsbench.host.namespace import HostError, enter_new_network_namespace
+
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator decides when a run ends
+    try:
+        if os.environ.get("IMSBENCH_NAMESPACE") == "new":
+            enter_new_network_namespace()
+            channel.send("namespace", pid=os.getpid())
+        config = channel.wait("config")
+        _prepare_namespace(config)
+        asyncio.run(_serve_channel(role, channel, config))
+    except (HostError, LinkError, OSError) as error:
+        channel.send("error", text=f"{role.name}: {error}", exit=EXIT_HOST)
+        return EXIT_HOST
+    except EOFError:
+        return 0
+    return 0
+
+
+def _prepare_namespace(config: Mapping[str, Any]) -> None:
+    """Links, addresses and routes of our own network namespace."""
+    from imsbench.host import links
+
+    for link in config["links"]:
+        links.configure_link(link["name"], link["address"], link["prefix"])
+    if config["addresses"]:
+        links.set_up("lo")
+    for address in config["addresses"]:
+        links.configure_link("lo", address, 128 if ":" in address else 32)
+    for prefix, via in config["routes"]:
+        links.add_route(prefix, via=via)
+
+
+async def _serve_channel(role: Role, channel: ControlChannel, config: Mapping[str, Any]) -> None:
+    node = role.node_from_config(config)
+    host, port = config["listen"]
+    await node.peer.listen(host, port)
+    _settle()
+    control = Control(node, channel)
+    channel.send("ready")
+    await control.run()
+
+
+def _serve_alone(role: Role, arguments: Sequence[str]) -> int:
+    from imsbench.profile import ProfileError, load_profile
+
+    parser = argparse.ArgumentParser(
+        prog=role.module, description=f"The {role.name} simulator, alone, until it is interrupted."
+    )
+    parser.add_argument("profile", help="profile whose subscribers and settings it serves")
+    parser.add_argument(
+        "--listen",
+        metavar="ADDR:PORT",
+        help=f"default: the profile's, or 127.0.0.1:{DIAMETER_PORT}",
+    )
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    try:
+        config = role.config_from_profile(load_profile(options.profile))
+        if options.listen:
+            config["listen"] = split_host_port(options.listen)
+    except (ProfileError, ValueError) as error:
+        log.error("%s", error)
+        return EXIT_USAGE
+    try:
+        asyncio.run(_serve_until_signal(role, config))
+    except OSError as error:
+        log.error("%s: %s", role.name, error)
+        return EXIT_HOST
+    return 0
+
+
+async def _serve_until_signal(role: Role, config: Mapping[str, Any]) -> None:
+    node = role.node_from_config(config)
+    host, port = config["listen"]
+    address = await node.peer.listen(host, port or DIAMETER_PORT)
+    _settle()
+    identity = config["origin_host"]
+    log.info("%s %s serves %s at %s:%d", role.name, identity, node.describe(), *address)
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    await stopped.wait()
+    for name, stats in node.commands.items():
+        log.info("%s: %d, %s", name, stats.count, dict(stats.results))
+    for name, value in node.state().items():
+        log.info("%s: %s", name, value)
+    await node.peer.close()
+
+
+def _settle() -> None:
+    """Take what stands now out of the garbage collector: a full pass would show as response time."""
+    gc.collect()
+    gc.freeze()
