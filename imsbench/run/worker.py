@@ -77,9 +77,9 @@ class Worker:
         if self._run is not None:  # the run ends within a step: what it has so far
             self._step_done()
         self._send_result()
+        # The backend is left to the namespace, which ends with this process: without its guards, what
+        # the kernel still has to send for the connections (a FIN, once more) would leave in clear.
         self._driver.close()
-        if self._backend is not None:
-            self._backend.close()
 
     # private: building
 
