@@ -324,6 +324,6 @@ def test_use_is_read_from_a_state(sa: Sa, direction: Direction) -> None:
     state = UserSa.from_buffer_copy(body)
     state.curlft.bytes, state.curlft.packets = 2**40, 1234
     use = messages.read_use(bytes(state), version)
-    assert use == messages.Use(direction == "out", 1234, 2**40)
+    assert use == messages.Use(direction, 1234, 2**40)
     state.reqid = 5
     assert messages.read_use(bytes(state), version) is None
