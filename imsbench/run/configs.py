@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from imsbench.host import addresses
+from imsbench.host import addresses, choose
 from imsbench.profile import Distribution, Hss, Profile
 from imsbench.protocol.address import split_host_port
 from imsbench.run.topology import DIAMETER_PORT, SIP_PORT, Node, Topology, worker_name
@@ -116,11 +116,11 @@ def needs_hss(profile: Profile) -> bool:
 
 
 def needs_tun(profile: Profile) -> bool:
-    """Whether user-space ESP, and so a TUN device, may be wanted at either end that runs here."""
-    modes = {profile.phones.ipsec}
+    """Whether either end that runs here comes down to user-space ESP, and so to a TUN device."""
+    modes: set[str] = {profile.phones.ipsec}
     if profile.target.kind != "external":
         modes.add(profile.target_ipsec)
-    return not modes <= {"kernel", "off"}
+    return any(choose.needs_tun(mode, profile.phones.ip_version) for mode in modes)
 
 
 def distribution_config(distribution: Distribution) -> dict[str, Any]:
