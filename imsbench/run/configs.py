@@ -84,9 +84,14 @@ def core_config(profile: Profile, node: Node) -> dict[str, Any]:
 
 
 def worker_config(
-    profile: Profile, topology: Topology, worker: int, *, keep_ladders: bool
+    profile: Profile,
+    topology: Topology,
+    worker: int,
+    *,
+    keep_ladders: bool,
+    pcap: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What worker k is told."""
+    """What worker k is told; ``pcap``: of ``CaptureOrder.config``."""
     return topology.nodes[worker_name(worker)].as_config() | {
         "profile": profile.model_dump(mode="json"),
         "worker": worker,
@@ -94,6 +99,7 @@ def worker_config(
         "phone_prefix": topology.phone_prefixes[worker],
         "pcscf": list(pcscf(profile)),
         "keep_ladders": keep_ladders,
+        "pcap": pcap,
     }
 
 
