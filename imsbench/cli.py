@@ -22,6 +22,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 import imsbench
 from imsbench.profile import Profile, ProfileError, load_profile, shipped_profiles
 from imsbench.run import derive, events, execute, exits, find, network, preflight, process, single
+from imsbench.run.capture import DEFAULT_PHONES, CaptureOrder
 from imsbench.run.exits import RunRefused
 
 _SIMULATORS = {"hss": "simulators.hss", "core": "simulators.core"}
@@ -114,6 +115,23 @@ def _add_load_commands(commands: argparse._SubParsersAction[argparse.ArgumentPar
         command.add_argument(
             "--out", metavar="DIR", type=Path, default=Path("results"), help="default: results/"
         )
+    for command in (run, register):
+        command.add_argument(
+            "--pcap",
+            metavar="FILE",
+            type=Path,
+            help="capture phones' packets on the outer link, pcapng; their ESP keys in FILE.esp_sa",
+        )
+    _add_pcap_phones(run)
+
+
+def _add_pcap_phones(run: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "--pcap-phones",
+        metavar="N",
+        type=_positive,
+        help=f"how many phones, the first ones (default: {DEFAULT_PHONES})",
+    )
 
 
 def _add_other_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -145,19 +163,25 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    return _execute(_load(arguments), arguments.out)
+    return _execute(_load(arguments), arguments.out, pcap=_capture(arguments))
 
 
-def _execute(profile: Profile, out: Path, *, unvouched: int = exits.UNVOUCHED) -> int:
+def _execute(
+    profile: Profile,
+    out: Path,
+    *,
+    pcap: CaptureOrder | None = None,
+    unvouched: int = exits.UNVOUCHED,
+) -> int:
     execute.check_thresholds(profile)
     network.become_capable(profile)
     preflight.refuse_if_lacking(profile)
     _say(profile.describe())
     with _Display() as watch:
-        finished = execute.execute(profile, watch, out, unvouched=unvouched)
+        finished = execute.execute(profile, watch, out, pcap=pcap, unvouched=unvouched)
     try:
         _print_markdown(finished.report)
-        print("\n".join(finished.verdict))
+        print("\n".join([*finished.verdict, *finished.captures]))
         print(f"Result: {finished.folder}/result.json, {finished.folder}/report.md", flush=True)
     except BrokenPipeError:  # the reader has seen enough; the run's own exit code stands
         _drop_output()
@@ -189,9 +213,12 @@ def _register(arguments: argparse.Namespace) -> int:
     network.become_capable(profile)
     preflight.refuse_if_lacking(derive.one_phone(profile))
     with _Display() as watch:
-        outcome = single.try_one_phone(profile, watch)
+        pcap = CaptureOrder(arguments.pcap, 1) if arguments.pcap else None
+        outcome = single.try_one_phone(profile, watch, pcap)
     for ladder in outcome.ladders:
         print("\n".join(single.ladder_lines(ladder)), end="\n\n")
+    for line in outcome.captures:
+        print(line)
     if not outcome.failures:
         print("The phone registered.")
         return exits.KEPT
@@ -235,6 +262,22 @@ def _simulator(name: str, arguments: list[str]) -> int:
     sys.stdout.flush()
     command = [sys.executable, "-P", "-m", _SIMULATORS[name], *arguments]
     os.execve(sys.executable, command, process.own_environment())
+
+
+def _capture(arguments: argparse.Namespace) -> CaptureOrder | None:
+    if arguments.pcap is None:
+        if arguments.pcap_phones is not None:
+            raise RunRefused("--pcap-phones goes with --pcap FILE", exits.USAGE)
+        return None
+    phones = DEFAULT_PHONES if arguments.pcap_phones is None else arguments.pcap_phones
+    return CaptureOrder(arguments.pcap, phones)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
 
 
 def _load(arguments: argparse.Namespace) -> Profile:

@@ -7,7 +7,10 @@ counted in ``out_of_range``, so that no sample goes missing in silence.
 
 from __future__ import annotations
 
+import base64
 import math
+import struct
+import zlib
 from collections.abc import Mapping
 
 from hdrh.histogram import HdrHistogram
@@ -15,6 +18,10 @@ from hdrh.histogram import HdrHistogram
 LOWEST_US = 1
 HIGHEST_US = 3_600_000_000
 DIGITS = 3
+
+_PREFIX_SIZE = 8  # cookie and length, before what is compressed
+_HEADER = struct.Struct(">III I QQ d")  # cookie, length, offset, digits, lowest, highest, ratio
+_LARGEST = 1 << 20  # bytes unpacked: all buckets with the highest counts take a quarter of it
 
 
 class Histogram:
@@ -100,7 +107,7 @@ class Histogram:
         """The inverse of to_json; ValueError if the data is not of its form."""
         histogram = cls()
         try:
-            histogram._buckets = HdrHistogram.decode(str(data["hdr"]))
+            histogram._buckets = _decode(str(data["hdr"]))
             histogram.count = int(str(data["count"]))
             histogram.out_of_range = int(str(data["out_of_range"]))
             histogram._sum_s = float(str(data["sum_s"]))
@@ -112,4 +119,20 @@ class Histogram:
             raise ValueError(f"not a histogram: {type(error).__name__}: {error}") from error
         if histogram._buckets.get_total_count() != histogram.count:
             raise ValueError("not a histogram: its count differs from its buckets")
+        sums = (histogram._sum_s, histogram._sum_squares, histogram._max_s)
+        if not all(map(math.isfinite, sums)) or (histogram.count and histogram._min_s == math.inf):
+            raise ValueError("not a histogram: a sum is no number")
         return histogram
+
+
+def _decode(text: str) -> HdrHistogram:
+    """HdrHistogram's own form, of our range and digits; any exception if it is not.
+
+    Its decoder unpacks and allocates whatever it is told to, so it is looked at before.
+    """
+    packed = base64.b64decode(text, validate=True)[_PREFIX_SIZE:]
+    unpacker = zlib.decompressobj()
+    header = _HEADER.unpack_from(unpacker.decompress(packed, _LARGEST))
+    if unpacker.unconsumed_tail or header[3:6] != (DIGITS, LOWEST_US, HIGHEST_US):
+        raise ValueError("it has another range, or is too large")
+    return HdrHistogram.decode(text)

@@ -44,8 +44,21 @@ def test_simulators_tell_their_own_options(command: str) -> None:
     assert "--listen" in done.stdout
 
 
+def test_a_number_of_captured_phones_without_a_capture_is_exit_2() -> None:
+    done = imsbench("run", "quickstart", "--pcap-phones", "5")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "imsbench: --pcap-phones goes with --pcap FILE\n"
+
+
 @pytest.mark.parametrize(
-    "arguments", [[], ["flood"], ["run"], ["run", "quickstart", "--rate", "5"]]
+    "arguments",
+    [
+        [],
+        ["flood"],
+        ["run"],
+        ["run", "quickstart", "--rate", "5"],
+        ["run", "quickstart", "--pcap", "x", "--pcap-phones", "0"],
+    ],
 )
 def test_a_usage_error_is_exit_2(arguments: list[str]) -> None:
     done = imsbench(*arguments)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import random
 import statistics
+import struct
+import zlib
 
 import pytest
 from hypothesis import given
@@ -96,6 +99,10 @@ def test_json_is_read_back_and_merges(samples: list[float]) -> None:
         {"count": "many"},
         {"min_s": None},
         {"sum_s": None},
+        {"sum_s": math.nan},
+        {"sum_squares": math.inf},
+        {"max_s": math.inf},
+        {"min_s": math.inf},
     ],
 )
 def test_broken_json_is_refused(change: dict[str, object]) -> None:
@@ -104,3 +111,22 @@ def test_broken_json_is_refused(change: dict[str, object]) -> None:
         Histogram.from_json(data | change)
     with pytest.raises(ValueError, match="not a histogram"):
         Histogram.from_json({})
+
+
+@pytest.mark.parametrize(
+    ("digits", "lowest", "highest", "counts"),
+    [
+        (5, 1, 2**62, b"\x02"),  # would take 64 MiB
+        (3, 1, 1000, b"\x02"),
+        (3, 1, HIGHEST_US, bytes(200 << 20)),  # 200 KB that unpack to 200 MB
+    ],
+)
+def test_what_would_take_memory_is_refused_unread(
+    digits: int, lowest: int, highest: int, counts: bytes
+) -> None:
+    header = struct.pack(">IIIIQQd", 0x1C849313, 1, 0, digits, lowest, highest, 1.0)
+    packed = zlib.compress(header + counts, 1)
+    blob = struct.pack(">II", 0x1C849314, len(packed)) + packed
+    data = _of(0.5).to_json() | {"hdr": base64.b64encode(blob).decode()}
+    with pytest.raises(ValueError, match="it has another range, or is too large"):
+        Histogram.from_json(data)

@@ -20,11 +20,16 @@ def open_raw(ip_version: int, protocol: int) -> socket.socket:
     """
     family = socket.AF_INET6 if ip_version == 6 else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_RAW | socket.SOCK_NONBLOCK, protocol)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, RECEIVE_BUFFER)
-    except PermissionError:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+    set_receive_buffer(sock, RECEIVE_BUFFER)
     return sock
+
+
+def set_receive_buffer(sock: socket.socket, size: int) -> None:
+    """Ask for a receive buffer of so many bytes; without the right to, the host's limit stands."""
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, size)
+    except PermissionError:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
 
 
 def queue_drops(sock: socket.socket) -> int:

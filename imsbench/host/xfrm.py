@@ -187,9 +187,9 @@ class KernelEsp:
         use = messages.read_use(state, self._version)
         if use is None:
             return
-        way = "out" if use.outbound else "in"
-        count[f"packets_{way}"] += use.packets
-        count[f"bytes_{way}"] += use.bytes
+        way, packets, carried = use
+        count["packets_" + way] += packets
+        count["bytes_" + way] += carried
 
     def _roll_back(self, made: Sequence[messages.SaMessages], refusals: dict[int, Refusal]) -> None:
         """Delete what was made of a set, and only that: what exists already is another's."""

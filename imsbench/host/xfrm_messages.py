@@ -11,7 +11,7 @@ import socket
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from imsbench.protocol.secagree import Sa
 
@@ -224,12 +224,11 @@ def port_masks(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(NamedTuple):
     """What an SA has carried, as the kernel counts it."""
 
-    outbound: bool
-    """Whether this host sends in it."""
+    way: Direction
+    """Whether this host sends or receives in it."""
     packets: int
     bytes: int
     """Of what is inside ESP, with the IP header on the way out and without it on the way in."""
@@ -241,7 +240,7 @@ def read_use(state: bytes, ip_version: int) -> Use | None:
     if reqid not in _MARKS or family != _FAMILIES[ip_version]:
         return None
     carried, packets = _STATE_USE.unpack_from(state, _STATE_USE_AT)
-    return Use(reqid == REQID_OUT, packets, carried)
+    return Use("out" if reqid == REQID_OUT else "in", packets, carried)
 
 
 def own_state(state: bytes, ip_version: int) -> bytes | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, isnan
+from math import inf, isfinite, isnan
 from typing import Any, get_args
 
 from imsbench.histogram import Histogram
@@ -163,6 +163,8 @@ class ProcedureKpis:
         if data["first_started_at"] is not None:
             kpis.first_started_at = float(data["first_started_at"])
             kpis.last_started_at = float(data["last_started_at"])
+            if not (isfinite(kpis.first_started_at) and isfinite(kpis.last_started_at)):
+                raise ValueError("its times are no numbers")
         for failure in data["failures"]:
             kind = str(failure["stage"]), str(failure["cause"])
             kpis.failures[kind] = int(failure["count"])
@@ -276,6 +278,6 @@ class StepKpis:
                 part = ProcedureKpis.from_json(data["procedures"][procedure])
                 kpis.procedures[procedure] = part
             kpis.lateness = Histogram.from_json(data["lateness"])
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise ValueError(f"not the KPIs of a step: {type(error).__name__}: {error}") from error
         return kpis

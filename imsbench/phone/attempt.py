@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from math import nan
 from typing import Any
 
 from imsbench.outcome import LadderLine, Outcome
@@ -13,7 +14,7 @@ from imsbench.protocol.sip import Request, Response
 class Rejected(Exception):
     """The procedure ended without success, for a reason that is not a transport's."""
 
-    def __init__(self, cause: str, detail: str = "", at: float = 0.0, status: int = 0) -> None:
+    def __init__(self, cause: str, detail: str = "", at: float = nan, status: int = 0) -> None:
         super().__init__(cause, detail)
         self.cause = cause
         self.detail = detail
@@ -27,6 +28,7 @@ async def attempt(flow: Coroutine[Action, Any, None], outcome: Outcome) -> None:
     try:
         await flow
     except Rejected as problem:
+        outcome.stage = outcome.stage or "start"  # nothing was sent yet
         outcome.cause = problem.cause
         outcome.detail = problem.detail
         outcome.ended_at = problem.at

@@ -19,6 +19,8 @@ from imsbench.subscriber import Population, Subscriber
 
 FIRST_SPI = 0x1000
 """Lowest SPI a phone offers; 1..255 are reserved (RFC 4303 §2.1)."""
+MAX_SHARED_TEXTS = 4096
+"""Texts that a worker keeps for all its phones; what comes beyond them is each phone's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,8 @@ class Network:
 
     def shared(self, text: str) -> str:
         """The one copy of a text that many phones hold."""
+        if len(self.texts) >= MAX_SHARED_TEXTS:  # each phone has its own: nothing is shared
+            return self.texts.get(text, text)
         return self.texts.setdefault(text, text)
 
 

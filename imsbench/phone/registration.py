@@ -111,11 +111,21 @@ def _accept(work: RegisterAttempt, reply: Response) -> None:
     registration.expires_at = reply.at + expires_s
     registration.service_route = tuple(shared(v) for v in reply.values("service-route"))
     associated = reply.values("p-associated-uri")
-    registration.impu = (
-        parse_name_addr(associated[0]).uri if associated else work.subscriber.impu_temporary
-    )
+    registration.impu = _default_identity(work, associated, reply)
     registration.security_verify = tuple(shared(v) for v in work.verify)
     phone.registration = registration
+
+
+def _default_identity(work: RegisterAttempt, associated: list[str], reply: Response) -> str:
+    """The first of the P-Associated-URI (TS 24.229 §5.1.1.2.1); Rejected if it is no identity."""
+    if not associated:
+        return work.subscriber.impu_temporary
+    try:
+        uri = parse_name_addr(associated[0]).uri
+        parse_uri(uri)
+    except ValueError as problem:
+        raise Rejected("bad P-Associated-URI", str(problem), reply.at, 200) from problem
+    return uri
 
 
 def _granted(phone: Phone, reply: Response) -> int | None:

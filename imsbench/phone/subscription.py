@@ -7,8 +7,8 @@ from imsbench.phone.actions import Receive, Timeout
 from imsbench.phone.attempt import Rejected, exchange, rejected
 from imsbench.phone.messages import subscribe_request
 from imsbench.phone.phone import Phone, Subscription
-from imsbench.protocol.address import parse_name_addr, parse_parameters
-from imsbench.protocol.reginfo import Contact, ReginfoError, parse_reginfo
+from imsbench.protocol.address import parse_name_addr, parse_parameters, parse_uri
+from imsbench.protocol.reginfo import EVENTS, Contact, ReginfoError, parse_reginfo
 from imsbench.protocol.sip import Message, Request, Response, response_to, tag_of
 
 
@@ -123,7 +123,8 @@ def _on_terminated(phone: Phone, contact: Contact) -> None:
     if contact.event == "unregistered":
         network.events["notify_of_own_deregistration"] += 1
         return
-    network.events[f"network_deregistration_{contact.event}"] += 1
+    event = contact.event if contact.event in EVENTS else "other"  # no counter of their naming
+    network.events[f"network_deregistration_{event}"] += 1
     if network.on_deregistered is not None:
         network.on_deregistered(phone, contact.event)
 
@@ -144,6 +145,7 @@ def _learn_dialog(
     contact = message.get("contact")
     try:
         target = parse_name_addr(contact).uri if contact else ""
+        parse_uri(target)
     except ValueError:
         target = ""
     if not tag or not target:

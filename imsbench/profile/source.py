@@ -10,6 +10,11 @@ from dataclasses import dataclass
 
 import yaml
 
+# What PyYAML raises for scalars that look like a number or a date, and are none.
+_UNREADABLE = (yaml.YAMLError, ValueError, ArithmeticError, LookupError, AttributeError)
+_DEEPEST = 32
+"""Lists and mappings in one another; profiles need five."""
+
 Path = tuple[str | int, ...]
 """Way to a value: keys and list positions."""
 
@@ -70,11 +75,8 @@ class Source:
         return self.lines.get(path)
 
     def _read(self, text: str) -> None:
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent):
-                line = event.start_mark.line + 1 if event.start_mark else None
-                self._problem((), line, f"alias *{event.anchor}: write the value out")
-                return
+        if not self._is_plain(text):
+            return
         loader = yaml.SafeLoader(text)
         try:
             node = loader.get_single_node()
@@ -85,15 +87,33 @@ class Source:
         finally:
             loader.dispose()
 
+    def _is_plain(self, text: str) -> bool:
+        """Whether the text is values and nothing else; what is not is noted."""
+        depth = 0
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            line = event.start_mark.line + 1 if event.start_mark else None
+            if isinstance(event, yaml.AliasEvent):
+                self._problem((), line, f"alias *{event.anchor}: write the value out")
+                return False
+            tag = getattr(event, "tag", None)
+            if tag is not None:  # written out: what YAML finds by itself is not there yet
+                self._problem((), line, f"tag {tag} is not used in profiles")
+                return False
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > _DEEPEST:  # further down the scanner's time grows with the square
+                    self._problem((), line, "is nested too deeply")
+                    return False
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+        return True
+
     def _build(self, loader: yaml.SafeLoader, node: yaml.Node, path: Path) -> object:
         self.lines[spell_path(path)] = node.start_mark.line + 1
-        if isinstance(node, yaml.SequenceNode) and node.tag == "tag:yaml.org,2002:seq":
+        if isinstance(node, yaml.SequenceNode):
             return [self._build(loader, item, (*path, i)) for i, item in enumerate(node.value)]
-        if isinstance(node, yaml.MappingNode) and node.tag == "tag:yaml.org,2002:map":
+        if isinstance(node, yaml.MappingNode):
             return self._mapping(loader, node, path)
-        if not isinstance(node, yaml.ScalarNode):
-            self._problem(path, node.start_mark.line + 1, f"tag {node.tag} is not used in profiles")
-            return None
         return self._scalar(loader, node, path)
 
     def _mapping(
@@ -114,15 +134,16 @@ class Source:
             self.lines[spell_path((*path, key))] = line
         return values
 
-    def _scalar(self, loader: yaml.SafeLoader, node: yaml.ScalarNode, path: Path) -> object:
+    def _scalar(self, loader: yaml.SafeLoader, node: yaml.Node, path: Path) -> object:
+        line = node.start_mark.line + 1
         try:
             value: object = loader.construct_object(node)
-        except (
-            yaml.YAMLError,
-            ValueError,
-        ) as error:  # ValueError: an impossible date, int too long
+        except _UNREADABLE as error:
             what = error.problem if isinstance(error, yaml.MarkedYAMLError) else error
-            self._problem(path, node.start_mark.line + 1, f"cannot be read: {what}")
+            self._problem(path, line, f"cannot be read: {what}")
+            return None
+        if isinstance(value, int) and value.bit_length() > 64:
+            self._problem(path, line, "is too large a number")
             return None
         return value
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass, field
 
 from imsbench.protocol.secagree import split_list
+
+_NO_URI = re.compile(r"[^!-~]")  # RFC 3261 §25.1: URIs are visible ASCII, all else is escaped
 
 
 @dataclass(slots=True)
@@ -65,6 +68,8 @@ def unquote(value: str) -> str:
 
 def parse_uri(text: str) -> SipUri:
     """A sip, sips or tel URI (RFC 3261 §19.1.1, RFC 3966); ValueError if it is none."""
+    if _NO_URI.search(text):
+        raise ValueError(f"blank, control or non-ASCII character in a URI: {text[:80]!r}")
     scheme, colon, rest = text.partition(":")
     scheme = scheme.lower()
     if not colon or scheme not in ("sip", "sips", "tel"):
@@ -96,6 +101,8 @@ def parse_name_addr(value: str) -> NameAddr:
         # Without brackets, parameters belong to the header (RFC 3261 §20.10).
         uri, _, tail = value.partition(";")
         uri, display = uri.strip(), ""
+        if "?" in uri:  # RFC 3261 §20.10: only in brackets can a URI have headers
+            raise ValueError(f"URI with headers outside of <>: {value[:80]!r}")
     if ":" not in uri:
         raise ValueError(f"no URI: {value[:80]!r}")
     return NameAddr(uri, display, parse_parameters(tail))

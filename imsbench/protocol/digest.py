@@ -22,7 +22,7 @@ ALGORITHM = "AKAv1-MD5"
 _TOKEN = r"[A-Za-z0-9\-.!%*_+`'~]+"
 _SCHEME = re.compile(rf"\s*({_TOKEN})(?:\s+(?={_TOKEN}\s*=)|\s*$)")
 _PARAMETER = re.compile(
-    rf'\s*({_TOKEN})\s*=\s*(?:"([^"\\]*(?:\\.[^"\\]*)*)"|([^\s,"]*))\s*(?:,[\s,]*|$)', re.DOTALL
+    rf'\s*({_TOKEN})\s*=\s*(?:"([^"\\]*(?:\\.[^"\\]*)*)"|([^\s,"\\]*))\s*(?:,[\s,]*|$)', re.DOTALL
 )
 # RFC 3261 §25.1: these are tokens on the wire, every other value is a quoted-string.
 _UNQUOTED = frozenset(("algorithm", "nc", "stale"))

@@ -17,6 +17,14 @@ from defusedxml.ElementTree import DefusedXMLParser
 NAMESPACE = "urn:ietf:params:xml:ns:reginfo"
 CONTENT_TYPE = "application/reginfo+xml"
 
+EVENTS = frozenset(
+    (
+        "registered", "created", "refreshed", "shortened", "expired", "deactivated", "probation",
+        "unregistered", "rejected",
+    )
+)  # fmt: skip
+"""Why a contact is in its state (RFC 3680 §5.3.3)."""
+
 MAX_BYTES = 262_144
 MAX_DEPTH = 16
 
@@ -39,7 +47,7 @@ class Contact:
     state: str
     """active, terminated."""
     event: str
-    """registered, created, refreshed, shortened, expired, deactivated, probation, unregistered, rejected."""
+    """One of EVENTS, or a word that a later specification adds."""
     uri: str
     """The contact's URI."""
     expires: int | None = None

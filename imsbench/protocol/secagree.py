@@ -68,7 +68,7 @@ def split_list(value: str) -> list[str]:
     if '"' not in value:
         return _split_unquoted(value)
     entries: list[str] = []
-    start, quoted, depth, i = 0, False, 0, 0
+    start, quoted, inside, i = 0, False, False, 0
     while i < len(value):
         c = value[i]
         if quoted:
@@ -79,10 +79,10 @@ def split_list(value: str) -> list[str]:
         elif c == '"':
             quoted = True
         elif c == "<":
-            depth += 1
+            inside = True
         elif c == ">":
-            depth = max(0, depth - 1)
-        elif c == "," and not depth:
+            inside = False
+        elif c == "," and not inside:
             entries.append(value[start:i].strip())
             start = i + 1
         i += 1
@@ -91,13 +91,20 @@ def split_list(value: str) -> list[str]:
 
 
 def _split_unquoted(value: str) -> list[str]:
-    entries, entry = [], ""
+    if "<" not in value:
+        return [entry for part in value.split(",") if (entry := part.strip())]
+    entries: list[str] = []
+    start = position = 0
+    inside = False
     for part in value.split(","):
-        entry = f"{entry},{part}" if entry else part
-        if entry.count("<") <= entry.count(">"):
-            entries.append(entry.strip())
-            entry = ""
-    entries.append(entry.strip())
+        position += len(part) + 1
+        opened, closed = part.rfind("<"), part.rfind(">")
+        if opened != closed:  # there is a bracket; they do not nest
+            inside = opened > closed
+        if not inside:
+            entries.append(value[start : position - 1].strip())
+            start = position
+    entries.append(value[start:].strip())
     return [entry for entry in entries if entry]
 
 

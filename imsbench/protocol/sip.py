@@ -50,6 +50,7 @@ _FROM_WIRE = {name: name.lower() for name in _WIRE_NAMES} | {
 }
 
 _MANDATORY = ("via", "from", "to", "call-id", "cseq")
+_SINGLE = ("from", "to", "call-id", "cseq")
 _TOKEN = re.compile(r"[A-Za-z0-9\-.!%*_+`'~]+")  # RFC 3261 §25.1
 
 
@@ -280,6 +281,13 @@ def _parse_lines(lines: list[str]) -> Request | Response | str:
     for name in _MANDATORY:
         if not first.get(name):
             return f"no {_TO_WIRE[name]}"
+    if len(first) != len(headers):
+        last = dict(headers)
+        for name in _SINGLE:  # RFC 3261 §7.3.1: which of two counts would be a guess
+            if last[name] != first[name]:
+                return f"two {_TO_WIRE[name]}"
+    if first["via"].startswith(","):
+        return "bad Via"  # a list without a first entry: no response would find its way
     number, _, method = first["cseq"].replace("\t", " ").partition(" ")
     method = method.strip()
     if not number.isascii() or not number.isdigit() or len(number) > 10 or not method:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from imsbench.host import addresses
+from imsbench.host import addresses, choose
 from imsbench.profile import Distribution, Hss, Profile
 from imsbench.protocol.address import split_host_port
 from imsbench.run.topology import DIAMETER_PORT, SIP_PORT, Node, Topology, worker_name
@@ -84,9 +84,14 @@ def core_config(profile: Profile, node: Node) -> dict[str, Any]:
 
 
 def worker_config(
-    profile: Profile, topology: Topology, worker: int, *, keep_ladders: bool
+    profile: Profile,
+    topology: Topology,
+    worker: int,
+    *,
+    keep_ladders: bool,
+    pcap: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What worker k is told."""
+    """What worker k is told; ``pcap``: of ``CaptureOrder.config``."""
     return topology.nodes[worker_name(worker)].as_config() | {
         "profile": profile.model_dump(mode="json"),
         "worker": worker,
@@ -94,6 +99,7 @@ def worker_config(
         "phone_prefix": topology.phone_prefixes[worker],
         "pcscf": list(pcscf(profile)),
         "keep_ladders": keep_ladders,
+        "pcap": pcap,
     }
 
 
@@ -116,11 +122,11 @@ def needs_hss(profile: Profile) -> bool:
 
 
 def needs_tun(profile: Profile) -> bool:
-    """Whether user-space ESP, and so a TUN device, may be wanted at either end that runs here."""
-    modes = {profile.phones.ipsec}
+    """Whether either end that runs here comes down to user-space ESP, and so to a TUN device."""
+    modes: set[str] = {profile.phones.ipsec}
     if profile.target.kind != "external":
         modes.add(profile.target_ipsec)
-    return not modes <= {"kernel", "off"}
+    return any(choose.needs_tun(mode, profile.phones.ip_version) for mode in modes)
 
 
 def distribution_config(distribution: Distribution) -> dict[str, Any]:

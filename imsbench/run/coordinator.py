@@ -30,6 +30,7 @@ from imsbench.outcome import Procedure
 from imsbench.profile import Profile, Step
 from imsbench.report.result import Status
 from imsbench.run import configs, network, topology
+from imsbench.run.capture import CaptureOrder
 from imsbench.run.crew import START_S, ChildLost, Crew, Interrupted
 from imsbench.run.events import Progress, Stage, StepEnded, StepStarted, Watcher
 from imsbench.run.exits import INTERRUPTED, TARGET_DIED, UNVOUCHED, RunRefused
@@ -66,14 +67,16 @@ class Coordinator:
         watch: Watcher,
         *,
         keep_ladders: bool = False,
+        pcap: CaptureOrder | None = None,
         modules: Modules = DEFAULT_MODULES,
     ) -> None:
         """watch: told what happens, from this thread; keep_ladders: workers keep every ladder;
-        modules: what the children run.
+        pcap: what they capture; modules: what the children run.
         """
         self._profile = profile
         self._watch = watch
         self._keep_ladders = keep_ladders
+        self._pcap = pcap
         self._modules = modules
         self._interrupted = False
         self._crew = Crew(self._check)
@@ -138,7 +141,11 @@ class Coordinator:
             self._crew.wait([topology.CORE], "ready", START_S)
         for number, name in enumerate(self._workers):
             config = configs.worker_config(
-                profile, self._topology, number, keep_ladders=self._keep_ladders
+                profile,
+                self._topology,
+                number,
+                keep_ladders=self._keep_ladders,
+                pcap=self._pcap.config(profile, number) if self._pcap is not None else None,
             )
             self._crew.send(name, "config", **config)
         self._crew.wait(self._workers, "ready", START_S)

@@ -9,8 +9,9 @@ from imsbench.kpi.thresholds import parse_thresholds
 from imsbench.profile import Problem, Profile, ProfileError
 from imsbench.report import markdown
 from imsbench.report.result import ResultError, RunResult, read_result
-from imsbench.run import network
+from imsbench.run import capture, network
 from imsbench.run.assemble import assemble
+from imsbench.run.capture import CaptureOrder
 from imsbench.run.coordinator import DEFAULT_MODULES, Coordinator, Modules
 from imsbench.run.events import Stage, Watcher
 from imsbench.run.exits import HOST_LACKS, UNVOUCHED, USAGE, RunRefused
@@ -29,6 +30,8 @@ class Finished:
     """Where both are."""
     verdict: list[str]
     """How it ended, line by line."""
+    captures: list[str]
+    """The captures in words, if any were wanted."""
 
     @property
     def exit_code(self) -> int:
@@ -49,24 +52,29 @@ def execute(
     watch: Watcher,
     out: Path,
     *,
+    pcap: CaptureOrder | None = None,
     unvouched: int = UNVOUCHED,
     modules: Modules = DEFAULT_MODULES,
 ) -> Finished:
     """Run a profile and write ``out/<start>_<profile>_<target>/{result.json,report.md}``.
 
-    unvouched: the exit code where the generator cannot vouch; modules: what the children run.
+    pcap: what is captured; unvouched: the exit code where the generator cannot vouch; modules: what
+    the children run.
     RunRefused if no load could be started, or the result cannot be written.
     """
     _make_folder(out)  # before the load, not after it
+    if pcap is not None:
+        pcap.check(profile)
     network.enter(profile)
-    record = Coordinator(profile, watch, modules=modules).run()
+    record = Coordinator(profile, watch, pcap=pcap, modules=modules).run()
     watch(Stage("writing the result"))
     folder = _folder(profile, record, out)
     result = assemble(profile, record, folder.name, unvouched=unvouched)
     report = markdown.render(result)
     (folder / "result.json").write_text(result.to_json(), encoding="utf-8")
     (folder / "report.md").write_text(report, encoding="utf-8")
-    return Finished(result, report, folder, _verdict(result, record))
+    captures = [line for told in record.captures for line in capture.describe(told)]
+    return Finished(result, report, folder, _verdict(result, record), captures)
 
 
 def render(path: Path) -> str:

@@ -78,6 +78,12 @@ class RunRecord:
     """What the status alone asks for."""
 
     @property
+    def captures(self) -> list[Json]:
+        """What the workers tell of their captures, where they were told to capture."""
+        told = [result.get("pcap") for _, result in sorted(self.workers.items())]
+        return [capture for capture in told if capture]
+
+    @property
     def ladders(self) -> list[list[Json]]:
         """The ladders of all attempts, where the workers were told to keep them."""
         return [ladder for result in self.workers.values() for ladder in result.get("ladders", [])]

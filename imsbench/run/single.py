@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from imsbench.profile import Profile
-from imsbench.run import network
+from imsbench.run import capture, network
 from imsbench.run.advice import advice
+from imsbench.run.capture import CaptureOrder
 from imsbench.run.coordinator import Coordinator
 from imsbench.run.derive import one_phone
 from imsbench.run.events import Watcher
@@ -43,17 +44,22 @@ class Single:
     """Each attempt's messages: {at, direction, text, protected}; seconds from the attempt's start."""
     failures: list[Failure]
     """What failed; empty: it registered, and subscribed if the profile wants it."""
+    captures: list[str]
+    """The capture in words, if one was wanted."""
 
 
-def try_one_phone(profile: Profile, watch: Watcher) -> Single:
+def try_one_phone(profile: Profile, watch: Watcher, pcap: CaptureOrder | None = None) -> Single:
     """Register one phone of the profile against its target; RunRefused if that cannot be tried."""
     single = one_phone(profile)
+    if pcap is not None:
+        pcap.check(single)
     network.enter(single)
-    record = Coordinator(single, watch, keep_ladders=True).run()
+    record = Coordinator(single, watch, keep_ladders=True, pcap=pcap).run()
     if record.status != "complete":
         text = record.reason + (f"\n{record.output}" if record.output else "")
         raise RunRefused(text, record.exit_code)
-    return Single(record.ladders, _failures(single, record))
+    captures = [line for told in record.captures for line in capture.describe(told)]
+    return Single(record.ladders, _failures(single, record), captures)
 
 
 def ladder_lines(ladder: list[Json]) -> list[str]:

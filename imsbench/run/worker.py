@@ -29,8 +29,9 @@ from imsbench.outcome import LadderLine, Outcome
 from imsbench.phone.phone import Network, PhoneSettings
 from imsbench.phone.requests import answer_request
 from imsbench.profile import Profile
+from imsbench.run.capture import Tap
 from imsbench.run.configs import population, repair_rate
-from imsbench.run.exits import HOST_LACKS
+from imsbench.run.exits import HOST_LACKS, RunRefused
 from imsbench.run.phones import Phones
 from imsbench.run.steps import StepRun
 
@@ -49,12 +50,14 @@ class Worker:
         self._steps = self._profile.steps()
         self._worker, self._workers = int(config["worker"]), int(config["workers"])
         self._loop = Loop()
+        phone_addresses = self._phone_addresses()
+        self._tap = self._make_tap(list(phone_addresses.values()))
         self._backend = self._make_backend()
         self._network = self._make_network()
         self._driver = Driver(
             self._loop, self._engine_settings(), self._backend, self._find_phone, answer_request
         )
-        self._phones = self._make_phones()
+        self._phones = self._make_phones(phone_addresses)
         self._health = Health(self._loop)
         self._run: StepRun | None = None
         self._repair = False
@@ -66,6 +69,8 @@ class Worker:
     def serve(self) -> None:
         """Open everything, say "ready", and run until the coordinator says "stop" or is gone."""
         self._driver.open()
+        if self._tap is not None:
+            self._tap.attach(self._loop.add_reader)
         self._channel.setblocking(False)
         self._loop.add_reader(self._channel.fileno(), self._on_control)
         # The population stands: a full collection would walk it all, for nothing (45 ms at 50,000).
@@ -77,9 +82,9 @@ class Worker:
         if self._run is not None:  # the run ends within a step: what it has so far
             self._step_done()
         self._send_result()
+        # The backend is left to the namespace, which ends with this process: without its guards, what
+        # the kernel still has to send for the connections (a FIN, once more) would leave in clear.
         self._driver.close()
-        if self._backend is not None:
-            self._backend.close()
 
     # private: building
 
@@ -89,7 +94,12 @@ class Worker:
             return None
         ring = (phones.port_uc_first, phones.port_uc_first + phones.port_uc_count - 1)
         ports = [ring, (phones.port_us, phones.port_us)]
-        return choose_backend(phones.ipsec, "phone", phones.ip_version, ports)
+        backend = choose_backend(phones.ipsec, "phone", phones.ip_version, ports)
+        return self._tap.wrap(backend) if self._tap is not None else backend
+
+    def _make_tap(self, phone_addresses: list[str]) -> Tap | None:
+        pcap = self._config.get("pcap")
+        return Tap(pcap, phone_addresses, OUTER_DEVICE) if pcap else None
 
     def _make_network(self) -> Network:
         phones = self._profile.phones
@@ -123,17 +133,21 @@ class Worker:
             keepalive_s=phones.keepalive_interval if phones.keepalive == "crlf" else 0.0,
         )
 
-    def _make_phones(self) -> Phones:
+    def _phone_addresses(self) -> dict[int, str]:
+        """Number and address of every phone of this worker, in order."""
         network = addresses.phone_network(
             self._profile.phones.ip_version, self._worker, self._workers
         )
         first = network.network_address + 1
         numbers = range(self._worker, self._profile.subscribers.count, self._workers)
+        return {n: str(first + index) for index, n in enumerate(numbers)}
+
+    def _make_phones(self, phone_addresses: dict[int, str]) -> Phones:
         return Phones(
             self._loop,
             self._driver,
             self._network,
-            {n: str(first + index) for index, n in enumerate(numbers)},
+            phone_addresses,
             subscribe=self._profile.phones.subscribe_reg_event,
             on_outcome=self._record,
         )
@@ -201,6 +215,7 @@ class Worker:
         self._loop.call_at(clock() + _TICK_S, self._tick, None)
 
     def _send_result(self) -> None:
+        pcap = self._tap.close() if self._tap is not None else None
         self._channel.send(
             "result",
             registered=self._phones.registered,
@@ -210,6 +225,7 @@ class Worker:
             backend_counters=self._backend.counters() if self._backend is not None else {},
             ladders=self._ladders,
             memory_rss=resident_bytes(),
+            pcap=pcap,
         )
 
     # private: measuring
@@ -236,6 +252,8 @@ class Worker:
         counters = self._driver.events + self._network.events
         if self._backend is not None:
             counters.update({f"esp {k}": v for k, v in self._backend.counters().items()})
+        if self._tap is not None:
+            counters.update({f"pcap {k}": v for k, v in self._tap.counters().items()})
         return counters
 
 
@@ -279,7 +297,7 @@ def main() -> int:
         raise_open_files()
         prepare_namespace(config)
         worker = Worker(channel, config)
-    except (HostError, BackendError, links.LinkError, OSError) as error:
+    except (HostError, BackendError, links.LinkError, RunRefused, OSError) as error:
         channel.send("error", text=str(error), exit=HOST_LACKS)
         return HOST_LACKS
     except EOFError:

@@ -169,7 +169,7 @@ async def _serve(
             if channel is not None:
                 channel.send("tick", counts=core.counts(), cpu_s=time.process_time())
     result = core.result()
-    await core.close()
+    await core.close(keep_backend=channel is not None)
     _LOG.info("%s", result)
     if channel is not None:
         channel.send("result", **result)

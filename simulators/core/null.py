@@ -292,10 +292,10 @@ class NullTarget:
             "cpu_s": time.process_time(),
         }
 
-    def close(self) -> None:
-        """Stop listening."""
+    def close(self, *, keep_backend: bool = False) -> None:
+        """Stop listening; keep_backend: as ReferenceCore.close has it."""
         self._listener.close()
-        if self.backend is not None:
+        if self.backend is not None and not keep_backend:
             self.backend.close()
         self.loop.close()
 
@@ -312,7 +312,7 @@ def serve(settings: NullSettings, channel: ControlChannel | None) -> None:
     with contextlib.suppress(KeyboardInterrupt):
         target.loop.run()
     result = target.result()
-    target.close()
+    target.close(keep_backend=channel is not None)
     _LOG.info("%s", result)
     if channel is not None:
         channel.send("result", **result)

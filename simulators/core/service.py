@@ -95,8 +95,12 @@ class ReferenceCore:
             "cpu_s": time.process_time(),
         }
 
-    async def close(self) -> None:
-        """Stop listening, drop connections and SAs, leave the HSS."""
+    async def close(self, *, keep_backend: bool = False) -> None:
+        """Stop listening, drop connections and SAs, leave the HSS.
+
+        keep_backend: leave the SAs to the namespace, which ends with this process. Without them, what
+        the kernel still has to send for the connections (a FIN, once more) would leave in clear.
+        """
         for server in self._servers:
             server.close()
         if self._refuser is not None:
@@ -108,7 +112,7 @@ class ReferenceCore:
             self.pcscf.close()
         if self._hss is not None:
             await self._hss.close()
-        if self.backend is not None:
+        if self.backend is not None and not keep_backend:
             self.backend.close()
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from xml.etree.ElementTree import ParseError
 
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring
+
+_NO_URI = re.compile(r"[^!-~]")  # RFC 3261 §25.1: visible ASCII, all else is escaped
 
 
 class UserDataError(ValueError):
@@ -28,7 +31,8 @@ def parse_user_data(data: bytes) -> UserData:
     """Identities of a User-Data document; UserDataError if it cannot be read."""
     try:
         root = fromstring(data)
-    except (ParseError, DefusedXmlException, ValueError) as error:
+    except (ParseError, DefusedXmlException, ValueError, LookupError) as error:
+        # the last two: an encoding that the parser cannot have
         raise UserDataError(f"{type(error).__name__}: {error}") from error
     if _local(root.tag) != "IMSSubscription":
         raise UserDataError(f"root element {root.tag!r}")
@@ -39,6 +43,8 @@ def parse_user_data(data: bytes) -> UserData:
             continue
         values = {_local(child.tag): (child.text or "").strip() for child in element}
         identity = values.get("Identity", "")
+        if _NO_URI.search(identity):  # it would go into header values as it is
+            raise UserDataError(f"no identity: {identity[:80]!r}")
         if identity:
             (barred if values.get("BarringIndication") == "1" else found).append(identity)
     if not found:

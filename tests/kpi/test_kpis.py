@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from math import nan
+from math import inf, nan
 
 import pytest
 from hypothesis import given, settings
@@ -165,6 +165,9 @@ def _without_sums(value: object) -> object:
         lambda data: data["procedures"].update(calls={}),
         lambda data: data["procedures"]["registration"].update(attempted="many"),
         lambda data: data["procedures"]["registration"].update(attempted=5),
+        lambda data: data["procedures"]["registration"].update(attempted=inf),
+        lambda data: data["procedures"]["registration"].update(first_started_at=nan),
+        lambda data: data["procedures"]["registration"].update(last_started_at=inf),
         lambda data: data["procedures"]["registration"].update(failures=[{}]),
         lambda data: data["procedures"]["registration"].update(ineffective=3),
         lambda data: data["procedures"]["registration"].update(attempted=-1, succeeded=-2),

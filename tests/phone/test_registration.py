@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import math
 
 import pytest
 
 from imsbench.phone.actions import Timeout, TransportError
+from imsbench.phone.phone import MAX_SHARED_TEXTS
 from imsbench.phone.registration import deregister, refresh_delay, register, reregister
 from imsbench.protocol.aka import Milenage, check_auts
 from imsbench.protocol.digest import check_response, parse_digest
@@ -289,6 +291,32 @@ def test_a_200_without_our_binding_is_no_registration() -> None:
     hand.challenge()
     hand.answer(200, ("contact", "<sip:other@198.18.0.9:5060>;expires=60, <bad"))
     assert hand.outcome.cause == "no binding"
+
+
+@pytest.mark.parametrize("value", ["<>", "<sip:a", "<sip:a b@c>", "urn:service:sos", "?"])
+def test_an_associated_identity_that_is_none_is_named(value: str) -> None:
+    phone = make_phone(ipsec=False)
+    hand = Hand(phone, register)
+    hand.challenge()
+    contact = (hand.exchange.request.get("contact") or "").split(";")[0]
+    hand.answer(200, ("contact", f"{contact};expires=60"), ("p-associated-uri", value))
+    assert (hand.outcome.cause, hand.outcome.stage) == ("bad P-Associated-URI", "answer")
+    assert phone.registration is None
+
+
+def test_without_a_registration_there_is_no_refresh_and_no_time() -> None:
+    hand = Hand(make_phone(), reregister, "reregistration")
+    assert (hand.outcome.cause, hand.outcome.stage) == ("not registered", "start")
+    assert math.isnan(hand.outcome.ended_at)
+
+
+def test_texts_are_shared_up_to_a_bound() -> None:
+    network = make_phone().network
+    for n in range(3 * MAX_SHARED_TEXTS):
+        assert network.shared(f"<sip:{n}>") == f"<sip:{n}>"
+    assert len(network.texts) == MAX_SHARED_TEXTS
+    first = network.texts["<sip:0>"]
+    assert network.shared("".join(("<sip:", "0>"))) is first
 
 
 def test_plain_200_to_a_refresh_keeps_the_old_sas() -> None:

@@ -168,6 +168,23 @@ def test_the_network_ends_the_registration(event: str) -> None:
     assert phone.network.events[f"network_deregistration_{event}"] == 1
 
 
+def test_the_network_names_no_counter_of_ours() -> None:
+    phone = subscribed()
+    request = notify(phone, cseq=2, body=reginfo(phone, "terminated", "x" * 1000))
+    assert answer_request(phone, request, 1.0, protected=True).status == 200
+    assert phone.network.events["network_deregistration_other"] == 1
+    assert max(map(len, phone.network.events)) < 40
+
+
+def test_a_contact_that_is_no_uri_is_no_target() -> None:
+    phone = registered()
+    hand = Hand(phone, subscribe_reg_event, "subscription")
+    hand.answer(200, ("expires", "600"), ("contact", "<sip:a b>"))
+    assert phone.subscription is not None
+    assert phone.subscription.target == ""
+    assert phone.network.events["dialog_without_tag_or_contact"] == 1
+
+
 def test_the_notify_of_our_own_deregistration_is_no_news() -> None:
     phone = subscribed()
     told: list[str] = []

@@ -73,6 +73,10 @@ def test_uri(text: str, expected: SipUri) -> None:
         ("sip:a@[::1]junk", "bad port"),
         ("sip:a@[::1]5", "bad port"),
         ("sip:a@2001:2::1", "bad port"),  # no brackets
+        ("sip:a b@c", "blank"),
+        ("sip:a@b\x01", "control"),
+        ("sip:a@b\x7f", "control"),
+        ("sip:gröÃ@b", "non-ASCII"),
     ],
 )
 def test_bad_uri(text: str, reason: str) -> None:
@@ -107,7 +111,14 @@ def test_name_addr(value: str, expected: NameAddr) -> None:
 
 @pytest.mark.parametrize(
     ("value", "reason"),
-    [("", "no URI"), ("*", "no URI"), ("<sip:a", "unclosed"), ("<>", "no URI"), ('"a', "no URI")],
+    [
+        ("", "no URI"),
+        ("*", "no URI"),
+        ("<sip:a", "unclosed"),
+        ("<>", "no URI"),
+        ('"a', "no URI"),
+        ("sip:a@b?Route=c", "headers outside of <>"),
+    ],
 )
 def test_bad_name_addr(value: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):

@@ -277,6 +277,7 @@ def test_without_aka_what_was_offered_is_named(values: list[str], offered: str) 
         ('Digest nonce="a",nonce="b"', "nonce given twice"),
         ('Digest a=1, Digest a=2', "2 challenges"),
         ('Digest a=b"c"', "unreadable"),
+        ("Digest a=b\\", "unreadable"),  # written out in quotes, it would end none
     ],
 )  # fmt: skip
 def test_unreadable_values(value: str, reason: str) -> None:

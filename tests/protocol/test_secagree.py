@@ -237,6 +237,11 @@ def test_what_goes_together(alg: str, ealg: str) -> None:
         ('"<" <a>,"b', ['"<" <a>', '"b']),
         ("<a,b", ["<a,b"]),
         ("a>,b", ["a>", "b"]),
+        ("a>><,b", ["a>><,b"]),  # brackets do not nest, quotes elsewhere or not
+        ('a>><,b,"c"', ['a>><,b,"c"']),
+        ("<<a>,b>,c", ["<<a>", "b>", "c"]),
+        ('<<a>,b>,"c"', ["<<a>", "b>", '"c"']),
+        ("<" + "," * 60_000, ["<" + "," * 60_000]),
     ],
 )
 def test_split_list(value: str, entries: list[str]) -> None:

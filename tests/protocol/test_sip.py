@@ -256,6 +256,11 @@ MALFORMED = [
     (UNAUTHORIZED.replace(b" 401 ", b" 700 ", 1), "bad status line"),
     (UNAUTHORIZED.replace(b" 401 ", b" 4000 ", 1), "bad status line"),
     (UNAUTHORIZED.replace(b" 401 ", b" abc ", 1), "bad status line"),
+    (_lines(REGISTER, without="Via", instead=("Via: ,SIP/2.0/TCP a;branch=1",)), "bad Via"),
+    (_lines(REGISTER, instead=("From: <sip:mallory@b>;tag=1",)), "two From"),
+    (_lines(REGISTER, instead=("t: <sip:mallory@b>",)), "two To"),
+    (_lines(REGISTER, instead=("i: another",)), "two Call-ID"),
+    (_lines(REGISTER, instead=("CSeq: 8 REGISTER",)), "two CSeq"),
 ]  # fmt: skip
 BAD_LENGTHS = [
     ("-1", "bad Content-Length"),

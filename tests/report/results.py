@@ -89,7 +89,14 @@ def step(
         index=index, registered_before=planned.registered_before,
         registered_after=planned.registered, elapsed_s=planned.duration_s + 0.5, complete=True,
         kpis=kpis, health=[worker], reasons=list(verdict.reasons),
-        counters={"esp packets_in": 900, "esp packets_out": 1100, "esp unknown_spi": 2},
+        counters={
+            "esp packets_in": 900,
+            "esp packets_out": 1100,
+            "esp unknown_spi": 2,
+            "esp clear_in": 3,
+            "esp XfrmInError": 1,
+            "esp sas": 8,
+        },
     )  # fmt: skip
 
 

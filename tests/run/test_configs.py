@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from imsbench.host import choose
 from imsbench.profile import Profile, ProfileError, load_profile, parse_profile
 from imsbench.run import configs
 from imsbench.run.derive import one_phone, with_target
@@ -106,13 +107,21 @@ def test_one_phone_registers_once_and_nothing_is_judged() -> None:
     ],
 )
 def test_each_end_has_the_esp_it_was_given(
-    phones: str, target: str | None, core: str, tun: bool
+    phones: str, target: str | None, core: str, tun: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(choose, "esp_refusal", lambda ip_version: "no ESP")
     data = QUICKSTART.model_dump()
     data["phones"]["ipsec"], data["target"]["ipsec"] = phones, target
     profile = Profile.model_validate(data)
     config = configs.core_config(profile, plan(profile).nodes[CORE])
     assert (config["ipsec"], configs.needs_tun(profile)) == (core, tun)
+
+
+def test_auto_wants_no_tun_device_where_the_kernel_has_esp(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(choose, "esp_refusal", lambda ip_version: "")
+    assert not configs.needs_tun(QUICKSTART)
 
 
 def test_filter_criteria_reach_the_hss() -> None:

@@ -294,6 +294,9 @@ def test_a_sar_that_fails_leaves_nobody_registered() -> None:
         b"<x/>",
         b"<IMSSubscription/>",
         b'<!DOCTYPE a [<!ENTITY b "c">]><x>&b;</x>',
+        b'<?xml version="1.0" encoding="no-such"?><IMSSubscription/>',
+        b"<IMSSubscription><PublicIdentity><Identity>sip:a@b&#13;&#10;X: y</Identity>"
+        b"</PublicIdentity></IMSSubscription>",
     ],
 )
 def test_user_data_that_cannot_be_read_is_500(user_data: bytes) -> None:

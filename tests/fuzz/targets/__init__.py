@@ -1,0 +1,13 @@
+"""The readers of untrusted bytes, one target each; a new protocol adds its module and its line here."""
+
+from __future__ import annotations
+
+from tests.fuzz.harness import Target
+from tests.fuzz.targets import core, diameter, documents, esp, files, phones, sip, values
+
+TARGETS: dict[str, Target] = {
+    target.name: target
+    for module in (sip, values, esp, documents, diameter, phones, core, files)
+    for target in module.TARGETS
+}
+"""By name."""
