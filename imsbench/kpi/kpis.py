@@ -14,8 +14,9 @@ from typing import Any, get_args
 
 from imsbench.histogram import Histogram
 from imsbench.kpi.definitions import DEFINITIONS, Series
+from imsbench.kpi.sessions import SessionKpis
 from imsbench.kpi.statistics import enough, wilson
-from imsbench.outcome import Outcome, Procedure
+from imsbench.outcome import CallOutcome, Outcome, Procedure
 
 PROCEDURES: tuple[Procedure, ...] = get_args(Procedure)
 
@@ -210,13 +211,15 @@ def is_ineffective(outcome: Outcome) -> bool:
 class StepKpis:
     """The KPIs of one step, or of one worker's part of it."""
 
-    __slots__ = ("lateness", "procedures")
+    __slots__ = ("lateness", "procedures", "sessions")
 
     def __init__(self) -> None:
         self.procedures: dict[Procedure, ProcedureKpis] = {
             procedure: ProcedureKpis() for procedure in PROCEDURES
         }
         """One for each procedure, in a fixed order."""
+        self.sessions = SessionKpis()
+        """Call attempts."""
         self.lateness: Histogram = Histogram()
         """Due to first act, all procedures: the generator's own delay."""
 
@@ -227,16 +230,25 @@ class StepKpis:
         if not isnan(lateness_s):
             self.lateness.record(lateness_s)
 
+    def record_call(self, outcome: CallOutcome) -> None:
+        """Count one call attempt that is over; its step is the caller's business."""
+        self.sessions.record(outcome)
+        lateness_s = outcome.started_at - outcome.due_at
+        if not isnan(lateness_s):
+            self.lateness.record(lateness_s)
+
     def merge(self, other: StepKpis) -> None:
         """Add another part."""
+        self.sessions.merge(other.sessions)
         for procedure, part in other.procedures.items():
             self.procedures[procedure].merge(part)
         self.lateness.merge(other.lateness)
 
     def totals(self) -> dict[str, int]:
         """Attempts of all procedures together: attempted, succeeded, failed."""
-        attempted = sum(part.attempted for part in self.procedures.values())
-        succeeded = sum(part.succeeded for part in self.procedures.values())
+        parts = self.procedures.values()
+        attempted = sum(part.attempted for part in parts) + self.sessions.attempted
+        succeeded = sum(part.succeeded for part in parts) + self.sessions.planned
         return {
             "attempted": attempted,
             "succeeded": succeeded,
@@ -264,6 +276,7 @@ class StepKpis:
         """Everything, as JSON values."""
         return {
             "procedures": {name: part.to_json() for name, part in self.procedures.items()},
+            "sessions": self.sessions.to_json(),
             "lateness": self.lateness.to_json(),
         }
 
@@ -277,6 +290,7 @@ class StepKpis:
             for procedure in PROCEDURES:
                 part = ProcedureKpis.from_json(data["procedures"][procedure])
                 kpis.procedures[procedure] = part
+            kpis.sessions = SessionKpis.from_json(data["sessions"])
             kpis.lateness = Histogram.from_json(data["lateness"])
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise ValueError(f"not the KPIs of a step: {type(error).__name__}: {error}") from error

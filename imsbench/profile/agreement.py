@@ -89,5 +89,7 @@ def _registered(index: int, phase: Phase) -> tuple[str, int | None]:
         return f"phases[{index}].fill.to", phase.fill.to
     if phase.hold:
         return f"phases[{index}].hold.registered", phase.hold.registered
+    if phase.calls:
+        return f"phases[{index}].calls.registered", phase.calls.registered
     assert phase.cycle is not None
     return f"phases[{index}].cycle.registered", phase.cycle.registered

@@ -354,8 +354,61 @@ class Cycle(Settings):
     """How often every phone is cycled in each step."""
 
 
+class Calls(Settings):
+    """Voice calls between registered phones that have none: open arrivals, both ends simulated."""
+
+    rate: Rates
+    """Call attempts per second; a list makes one step of each."""
+    duration: PositiveDuration
+    """Seconds of attempts that are evaluated, after the warm-up."""
+    warm_up: Duration | None = None
+    """Seconds of attempts before, not evaluated; null: hold + 128 s, so that the load stands."""
+    registered: Annotated[Integer, Field(ge=2)] | None = None
+    """Precondition; null: as many as the phases before leave."""
+    hold: Distribution = Distribution.model_validate({"mean": "90s"})
+    """From the ACK to the BYE."""
+    ring: Distribution = Distribution()
+    """From the 180 to the 2xx; none: answered at once."""
+    preconditions: Boolean = True
+    """Whether both phones reserve resources before the called one rings (IR.92 §2.4.1)."""
+    ringing: Boolean = True
+    """Whether there is a 180; false: answered without."""
+    reliable_ringing: Boolean = False
+    """Whether the 180 is sent reliably (RFC 3262)."""
+    request_uri: Literal["sip", "tel"] = "sip"
+    """How the called phone is addressed: sip:+MSISDN@domain;user=phone, or tel:+MSISDN."""
+    bye_by_callee: Share = 0.0
+    """Share of answered calls that the called phone ends."""
+    busy: Share = 0.0
+    """Share of calls answered 486."""
+    rejected: Share = 0.0
+    """Share of calls answered 603."""
+    cancelled: Share = 0.0
+    """Share of calls that nobody answers: cancelled by the caller."""
+    cancel_after: PositiveDuration = 5.0
+    """Seconds of ringing of those."""
+    unregistered: Share = 0.0
+    """Share of calls to phones that are not registered: 404 or 480."""
+    hold_resume: Boolean = False
+    """Whether the caller holds and resumes each call once, by re-INVITE."""
+    session_expires: Annotated[Integer, Field(ge=0)] = 0
+    """Session-Expires asked for, seconds, refreshed by UPDATE at half of it (RFC 4028); 0: none."""
+    no_answer: PositiveDuration = 180.0
+    """Seconds from the first response until the caller gives up."""
+    pairs: Literal["random", "fixed"] = "random"
+    """random: both phones drawn among the idle ones; fixed: phone 2i calls phone 2i+1."""
+    calls_per_phone: Annotated[Integer, Field(ge=1, le=8)] = 1
+    """Calls a phone may have at once."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Calls:
+        if self.busy + self.rejected + self.cancelled + self.unregistered > 1:
+            raise ValueError("busy + rejected + cancelled + unregistered exceed 1")
+        return self
+
+
 class Phase(Settings):
-    """Exactly one of fill, hold and cycle."""
+    """Exactly one of fill, hold, cycle and calls."""
 
     fill: Fill | None = None
     """Register phones."""
@@ -363,12 +416,15 @@ class Phase(Settings):
     """Stay registered."""
     cycle: Cycle | None = None
     """De-register and register again."""
+    calls: Calls | None = None
+    """Phones call each other."""
 
     @model_validator(mode="after")
     def _check(self) -> Phase:
-        given = [part for part in (self.fill, self.hold, self.cycle) if part is not None]
+        parts = (self.fill, self.hold, self.cycle, self.calls)
+        given = [part for part in parts if part is not None]
         if len(given) != 1:
-            raise ValueError(f"must be exactly one of fill, hold, cycle; {len(given)} given")
+            raise ValueError(f"must be exactly one of fill, hold, cycle, calls; {len(given)} given")
         return self
 
 

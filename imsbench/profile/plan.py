@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from imsbench.profile.agreement import disagreements
 from imsbench.profile.mechanisms import spell_mechanisms
 from imsbench.profile.model import (
+    Calls,
     Cycle,
     Fill,
     Generator,
@@ -32,7 +33,7 @@ class Step:
 
     index: int
     """Position in the run, from 0."""
-    kind: Literal["fill", "hold", "cycle"]
+    kind: Literal["fill", "hold", "cycle", "calls"]
     """What it does; see the phases of a profile."""
     rate: float
     """Initial registrations per second; 0 in a hold."""
@@ -48,6 +49,10 @@ class Step:
     """How its attempts are spread over its length."""
     title: str
     """The load in words, as the first column of a table has it."""
+    warm_up_s: float = 0.0
+    """Part of its length whose attempts are not evaluated, seconds."""
+    calls: Calls | None = None
+    """The calls, where it has any."""
 
     @property
     def attempts(self) -> int:
@@ -57,6 +62,8 @@ class Step:
                 return self.registered - self.registered_before
             case "cycle":
                 return self.registered * self.passes
+            case "calls":
+                return round(self.rate * self.duration_s)
             case "hold":
                 return 0
 
@@ -143,6 +150,13 @@ def _steps_of(
         return [_fill(phase.fill, index, standing)]
     if phase.hold:
         return [_hold(phase.hold, index, phase.hold.registered or standing)]
+    if phase.calls:
+        calls = phase.calls
+        registered = calls.registered or standing
+        return [
+            _calls(calls, rate, index + offset, registered, arrivals)
+            for offset, rate in enumerate(calls.rate)
+        ]
     assert phase.cycle is not None
     registered = phase.cycle.registered or standing
     return [
@@ -197,12 +211,31 @@ def _cycle(
     )
 
 
+def _calls(
+    calls: Calls, rate: float, index: int, registered: int, arrivals: Literal["constant", "poisson"]
+) -> Step:
+    warm_up_s = calls.hold.mean + 128.0 if calls.warm_up is None else calls.warm_up
+    return Step(
+        index=index,
+        kind="calls",
+        rate=rate,
+        registered=registered,
+        registered_before=registered,
+        passes=1,
+        duration_s=warm_up_s + calls.duration,
+        arrivals=arrivals,
+        title=f"{registered:,} registered, calls",
+        warm_up_s=warm_up_s,
+        calls=calls,
+    )
+
+
 def _by_phase(steps: Sequence[Step]) -> list[list[Step]]:
     """Steps in a row that differ by their rate only, together."""
     groups: list[list[Step]] = []
     for step in steps:
         last = groups[-1][-1] if groups else None
-        alike = last and step.kind == last.kind == "cycle"
+        alike = last and step.kind == last.kind and step.kind in ("cycle", "calls")
         if last and alike and (step.registered, step.passes) == (last.registered, last.passes):
             groups[-1].append(step)
         else:
@@ -220,6 +253,10 @@ def _spell_phase(steps: Sequence[Step]) -> str:
             )
         case "hold":
             return f"{first.registered:,} held registered {spell_duration(first.duration_s)}"
+        case "calls":
+            at = ", ".join(f"{step.rate:,g}/s" for step in steps)
+            held = spell_duration(first.calls.hold.mean) if first.calls else ""
+            return f"calls between {first.registered:,} registered at {at}, held {held}"
         case "cycle":
             times = "" if first.passes == 1 else f" {first.passes} times"
             rates = [f"{step.rate:,g}/s in {spell_duration(step.duration_s)}" for step in steps]

@@ -1,8 +1,8 @@
 """The phones of one worker under load: procedures are started, refreshed when due, and recorded.
 
-A phone runs one REGISTER dialogue and one subscription at a time (``busy``). After a registration
-its subscription follows by itself, and both are refreshed when due (TS 24.229 §5.1.1.4.1,
-§5.1.1.3); their outcomes belong to the step in which they were due.
+A phone runs one REGISTER dialogue and one subscription at a time (``busy``), beside its calls.
+After a registration its subscription follows by itself, and both are refreshed when due
+(TS 24.229 §5.1.1.4.1, §5.1.1.3); their outcomes belong to the step in which they were due.
 
 An idle phone has one entry in the timer heap, at its next refresh. An entry is never taken out: one
 that finds nothing due yet is put back at what is due next.
@@ -52,6 +52,10 @@ class Phones:
         """Attempts under way."""
         self.step = -1
         """Index of the step that attempts due now belong to; -1: to none."""
+        self.index_of = {phone.n: index for index, phone in enumerate(self.all)}
+        """Place in ``all``, by phone number."""
+        self.in_call: dict[int, int] = {}
+        """Number of calls under way, by phone number."""
         self.busy: dict[int, int] = {}
         """Number of attempts under way, by phone number."""
         self._loop = loop

@@ -25,10 +25,11 @@ from imsbench.host.control import ControlChannel, Message, child_channel, die_wi
 from imsbench.host.limits import raise_open_files
 from imsbench.host.namespace import HostError, enter_new_network_namespace
 from imsbench.kpi.kpis import StepKpis
-from imsbench.outcome import LadderLine, Outcome
+from imsbench.outcome import CallOutcome, LadderLine, Outcome
 from imsbench.phone.phone import Network, PhoneSettings
 from imsbench.phone.requests import answer_request
 from imsbench.profile import Profile
+from imsbench.run.calls import Calls
 from imsbench.run.capture import Tap
 from imsbench.run.configs import population, repair_rate
 from imsbench.run.exits import HOST_LACKS, RunRefused
@@ -58,6 +59,13 @@ class Worker:
             self._loop, self._engine_settings(), self._backend, self._find_phone, answer_request
         )
         self._phones = self._make_phones(phone_addresses)
+        self._calls = Calls(
+            self._driver,
+            self._network,
+            self._phones,
+            random.Random(f"{self._profile.seed}/{self._worker}/calls"),
+            self._record_call,
+        )
         self._health = Health(self._loop)
         self._run: StepRun | None = None
         self._repair = False
@@ -172,15 +180,18 @@ class Worker:
         self._kpis = StepKpis()
         self._failures.clear()
         self._phones.step = step.index
+        self._calls.intervals.clear()
         self._health.begin()
         self._run = StepRun(
             self._loop,
             self._phones,
+            self._calls,
             step,
             seed=self._profile.seed,
             worker=self._worker,
             workers=self._workers,
             on_done=self._step_done,
+            on_evaluated=self._health.begin,
         )
         self._run.begin(message["at"], repair=self._repair, repair_rate=repair_rate(self._profile))
 
@@ -188,6 +199,11 @@ class Worker:
         run = self._run
         assert run is not None
         self._run = None
+        step = run.step
+        if step.kind == "calls" and not self._repair:
+            begin = run.first_due_at + step.warm_up_s
+            end = min(clock(), run.first_due_at + step.duration_s)
+            self._kpis.sessions.observe(self._calls.intervals, begin, end)
         # Since the last step's end, so that what happens between two steps is not lost.
         counters = self._counters()
         news, self._before = counters - self._before, counters
@@ -248,6 +264,26 @@ class Worker:
                 "ladder": _ladder(outcome),
             }
 
+    def _record_call(self, outcome: CallOutcome) -> None:
+        if self._config.get("keep_ladders"):
+            for ladder in (outcome.ladder, outcome.callee_ladder):
+                self._ladders.append(_lines(ladder, outcome.due_at))
+        if outcome.step != self._phones.step or outcome.step < 0:
+            self._network.events["outside_any_step"] += 1
+            return
+        self._kpis.record_call(outcome)
+        key = ("call", outcome.stage, outcome.cause)
+        if outcome.cause and key not in self._failures and len(self._failures) < _MAX_FAILURES:
+            self._failures[key] = {
+                "procedure": "call",
+                "stage": outcome.stage,
+                "cause": outcome.cause,
+                "detail": outcome.detail,
+                "phone": outcome.caller,
+                "ladder": _lines(outcome.ladder, outcome.due_at),
+                "callee_ladder": _lines(outcome.callee_ladder, outcome.due_at),
+            }
+
     def _counters(self) -> Counter[str]:
         counters = self._driver.events + self._network.events
         if self._backend is not None:
@@ -259,15 +295,18 @@ class Worker:
 
 def _ladder(outcome: Outcome) -> list[Message]:
     """The ladder with times in seconds from the instant the attempt was due."""
-    lines: list[LadderLine] = sorted(outcome.ladder, key=lambda line: line.at)
+    return _lines(outcome.ladder, outcome.due_at)
+
+
+def _lines(ladder: list[LadderLine], due_at: float) -> list[Message]:
     return [
         {
-            "at": line.at - outcome.due_at,
+            "at": line.at - due_at,
             "direction": line.direction,
             "text": line.text,
             "protected": line.protected,
         }
-        for line in lines
+        for line in sorted(ladder, key=lambda line: line.at)
         if line.at == line.at
     ]
 
