@@ -264,7 +264,7 @@ def codec_data(direction: str, role: str, sdp_lines: str) -> str:
     return f"{direction}\n{role}\n" + "\n".join(sdp_lines.splitlines()) + "\n"
 
 
-def framed(address: str) -> dict[str, bytes]:
+def framed(address: str) -> dict[str, Any]:
     """The attribute that names a phone by its address: Framed-IP-Address or Framed-IPv6-Prefix.
 
     ``AaRequest(**framed("2001:2:0:1::7"))``. An IPv6 address is its whole prefix, of 128 bits, since the

@@ -9,8 +9,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import pytest
 
 from imsbench.distribution import Distribution
 from imsbench.histogram import Histogram
-from imsbench.host.control import ControlChannel, Message
+from imsbench.host.control import ControlChannel
 from imsbench.host.namespace import have_net_admin
 from imsbench.protocol.aka import Milenage, SqnWindow, run_aka
 from imsbench.subscriber import Population
@@ -30,10 +30,11 @@ from simulators.hss import HssNode, Injection, Procedures, State
 from simulators.hss.__main__ import config_from_profile, node_from_config
 from simulators.peer import NoConnection, Peer
 from tests.simulators.diameter_helpers import RawPeer, run
+from tests.simulators.process_helpers import ROOT, free_port, started, wait_for
 from tests.simulators.test_codec import uar as complete_uar
 from tests.simulators.test_hss import ALICE, PEOPLE, T, mar, sar, uar
 
-ROOT = Path(__file__).parents[2]
+MODULE = "simulators.hss"
 
 
 @asynccontextmanager
@@ -230,38 +231,6 @@ def config(**values: Any) -> dict[str, Any]:
     } | values
 
 
-def free_port() -> int:
-    """A TCP port that nobody has."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
-BECOME_THE_HSS = """
-import os, sys
-os.dup2(int(sys.argv[1]), 3)
-os.execv(sys.executable, [sys.executable, "-m", "simulators.hss"])
-"""
-
-
-@contextmanager
-def started(namespace: str = "") -> Iterator[tuple[subprocess.Popen[bytes], ControlChannel]]:
-    """The HSS as a coordinator's child, in our network namespace or in a "new" one."""
-    ours, theirs = socket.socketpair()
-    environment = os.environ | {"IMSBENCH_CONTROL": "3", "IMSBENCH_NAMESPACE": namespace}
-    command = [sys.executable, "-c", BECOME_THE_HSS, str(theirs.fileno())]
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, pass_fds=(theirs.fileno(),))
-    theirs.close()
-    ours.settimeout(10)
-    channel = ControlChannel(ours)
-    try:
-        yield process, channel
-    finally:
-        channel.close()
-        process.kill()
-        process.wait()
-
-
 def test_the_process_serves_ticks_obeys_and_reports() -> None:
     settings = config()
     milenage, window = Milenage(ALICE.k, opc=ALICE.opc), SqnWindow()
@@ -294,7 +263,7 @@ def test_the_process_serves_ticks_obeys_and_reports() -> None:
                 await asyncio.sleep(0.01)
         await scscf.close()
 
-    with started() as (process, channel):
+    with started(MODULE) as (process, channel):
         channel.send("config", **settings)
         channel.wait("ready")
         run(load(channel))
@@ -313,16 +282,8 @@ def test_the_process_serves_ticks_obeys_and_reports() -> None:
     assert counters["rtr_failed"] == 1
 
 
-def wait_for(channel: ControlChannel, kind: str, condition: Any) -> Message:
-    """The first message of a type that meets a condition."""
-    while True:
-        message = channel.wait(kind)
-        if condition(message):
-            return message
-
-
 def test_the_process_ends_when_its_coordinator_does() -> None:
-    with started() as (process, channel):
+    with started(MODULE) as (process, channel):
         channel.send("config", **config())
         channel.wait("ready")
         channel.close()
@@ -330,7 +291,7 @@ def test_the_process_ends_when_its_coordinator_does() -> None:
 
 
 def test_an_address_that_is_taken_is_an_error_by_name() -> None:
-    with socket.socket() as taken, started() as (process, channel):
+    with socket.socket() as taken, started(MODULE) as (process, channel):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         channel.send("config", **config(listen=list(taken.getsockname())))
@@ -344,7 +305,7 @@ def test_an_address_that_is_taken_is_an_error_by_name() -> None:
 @pytest.mark.skipif(not have_net_admin(), reason="needs CAP_NET_ADMIN")
 @pytest.mark.parametrize("address", ["198.19.0.20", "2001:2:0:2::20"])
 def test_in_a_namespace_of_its_own_it_gives_itself_its_address(address: str) -> None:
-    with started("new") as (process, channel):
+    with started(MODULE, "new") as (process, channel):
         assert channel.wait("namespace")["pid"] == process.pid
         channel.send("config", **config(addresses=[address], listen=[address, 3868]))
         channel.wait("ready")
