@@ -160,6 +160,13 @@ class Calls:
             self._counters["calls answered after their end"] += 1
             self.bye(call, call.callee, "the call has ended")
 
+    def bearer_lost(self, call: Call, why: str, grace_s: float) -> None:
+        """The PCRF reports that a call has no bearer: it is released after a grace."""
+        if call.state == "ended" or call.grace is not None:
+            return
+        loop = asyncio.get_running_loop()
+        call.grace = loop.call_later(grace_s, self.release, call, why)
+
     def bye(self, call: Call, leg: Leg, why: str) -> None:
         """A BYE of our own to one phone (TS 24.229 §5.2.8.1.2)."""
         reason: Header = ("reason", f'SIP;cause=503;text="{why}"')

@@ -75,8 +75,6 @@ class Call:
     """Messages that wait, in order, until the PCRF has answered; with what it is asked for each."""
     asking: asyncio.Task[None] | None = None
     """Asks the PCRF, while messages are held."""
-    bearers: set[str] = field(default_factory=set)
-    """Rx sessions whose bearer is there."""
     grace: asyncio.TimerHandle | None = None
     """Runs between the loss of a bearer and the release."""
     early_bye: asyncio.TimerHandle | None = None

@@ -18,10 +18,11 @@ from simulators.core.callend import Calls
 from simulators.core.callsetup import CallSetup, Routes
 from simulators.core.icscf import Icscf
 from simulators.core.phones import Phone
+from simulators.core.policy import RxPolicy
 from simulators.core.proxy import Proxy
 from simulators.core.register import Register, canonical, canonical_or_same, parse_register
 from simulators.core.registrar import OnAnswer
-from simulators.core.relay import marked
+from simulators.core.relay import mark_source
 from simulators.core.scscf import Scscf
 from simulators.core.security import SecurityAssociations
 from simulators.core.sessions import Sessions
@@ -63,6 +64,7 @@ class Pcscf:
         self._phones: dict[str, Phone] = {}
         self._by_identity: dict[str, Phone] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._policy: RxPolicy | None = None
         self.connections: set[SipConnection] = set()
         """All that are open."""
         port = settings.listen[1] if backend is None else settings.port_ps
@@ -73,6 +75,14 @@ class Pcscf:
         self.calls = Calls(settings.faults, settings.seed, proxy, self, counters)
         setup = CallSetup(proxy, self.calls, routes, icscf, scscf, self, counters)
         self.sessions = Sessions(proxy, self.calls, setup, routes, self._sent_by, counters)
+
+    def use(self, policy: RxPolicy) -> None:
+        """Ask this PCRF for calls and registrations from now on."""
+        self._policy = policy
+        self.sessions.policy = policy
+        self.calls.on_leg_ended = policy.leg_ended
+        grace_s = self._settings.rx_grace_s
+        policy.on_lost = lambda call, why: self.calls.bearer_lost(call, why, grace_s)
 
     # -- connections
 
@@ -255,12 +265,16 @@ class Pcscf:
             self._by_identity[identity] = phone
         phone.associated = _uris(answer, "p-associated-uri")
         phone.service_route = _uris(answer, "service-route")
+        if self._policy is not None:
+            self._policy.registered(phone)
 
     def forget(self, phone: Phone, *, give_up: bool = True) -> None:
         """No longer registered; its SA sets go after a grace (TS 24.229 §5.2.5), or in their time."""
         self._phones.pop(phone.impi, None)
         phone.associated = ()
         self.calls.left(phone)
+        if self._policy is not None:
+            self._policy.deregistered(phone)
         for identity in phone.identities:
             if self._by_identity.get(identity) is phone:
                 del self._by_identity[identity]
@@ -303,7 +317,7 @@ class Pcscf:
         response = response_to(
             request, answer.status, answer.reason, to_tag=tag, headers=answer.headers
         )
-        _mark_source(response, connection)
+        mark_source(response, connection.peer_address, connection.peer_port)
         if request.method == "SUBSCRIBE" and answer.status == 200:
             response.headers.append(("record-route", f"<sip:{self._sent_by};lr>"))
         data = serialize_message(response)
@@ -365,15 +379,6 @@ class Pcscf:
             connection.abort()
         if self.security is not None:
             self.security.close()
-
-
-def _mark_source(response: Response, connection: SipConnection) -> None:
-    """received and rport in the topmost Via, where the phone asked for it (RFC 3581 §4)."""
-    for index, (name, value) in enumerate(response.headers):
-        if name == "via":
-            filled = marked(value, connection.peer_address, connection.peer_port)
-            response.headers[index] = (name, filled)
-            return
 
 
 def _uris(answer: Answer, name: str) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from imsbench.protocol.sip import (
 from simulators.core.answer import Answer
 from simulators.core.calls import Call
 from simulators.core.phones import Phone
-from simulators.core.relay import marked_vias, outgoing, returning
+from simulators.core.relay import mark_source, outgoing, returning
 from simulators.core.settings import CoreSettings, Impairment
 from simulators.core.transport import SipConnection
 
@@ -67,9 +67,8 @@ class Transaction:
         """Where it came from; its responses go there."""
         self.phone = phone
         """Who sent it."""
-        self.vias: list[Header] = marked_vias(
-            request, connection.peer_address, connection.peer_port
-        )
+        mark_source(request, connection.peer_address, connection.peer_port)
+        self.vias: list[Header] = [header for header in request.headers if header[0] == "via"]
         """Vias of its responses."""
         self.acknowledged = False
         """Whether the ACK to a final status of 300 or more came."""

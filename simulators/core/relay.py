@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from imsbench.protocol.address import parse_name_addr
 from imsbench.protocol.secagree import split_list
-from imsbench.protocol.sip import Header, Request, Response
+from imsbench.protocol.sip import Header, Message, Request, Response
 
 INITIAL_HOPS = 5
 """P-CSCF, S-CSCF, I-CSCF, S-CSCF, P-CSCF: what Max-Forwards loses on an initial request."""
@@ -92,19 +92,15 @@ def unknown_proxy_options(request: Request) -> list[str]:
     return sorted(options - {"sec-agree", ""})
 
 
-def marked_vias(request: Request, address: str, port: int) -> list[Header]:
-    """Its Vias, the topmost with received and rport where the phone asked for it (RFC 3581 §4)."""
-    vias = [header for header in request.headers if header[0] == "via"]
-    vias[0] = ("via", marked(vias[0][1], address, port))
-    return vias
-
-
-def marked(via: str, address: str, port: int) -> str:
-    """A Via value with its source filled in, if it has an rport without a value (RFC 3581 §4)."""
-    first, comma, others = via.partition(",")
-    if first.endswith(";rport") or ";rport;" in first:
-        first = first.replace(";rport", f";rport={port};received={address}", 1)
-    return first + comma + others
+def mark_source(message: Message, address: str, port: int) -> None:
+    """received and rport in the topmost Via, where the phone asked for it (RFC 3581 §4)."""
+    for index, (name, value) in enumerate(message.headers):
+        if name == "via":
+            first, comma, others = value.partition(",")
+            if first.endswith(";rport") or ";rport;" in first:
+                first = first.replace(";rport", f";rport={port};received={address}", 1)
+                message.headers[index] = (name, first + comma + others)
+            return
 
 
 def _without_sec_agree(value: str) -> str:

@@ -13,6 +13,7 @@ from simulators.core.cxclient import Cx
 from simulators.core.hssclient import HssClient
 from simulators.core.icscf import Icscf
 from simulators.core.pcscf import Pcscf
+from simulators.core.policy import RxPolicy
 from simulators.core.scscf import Scscf
 from simulators.core.settings import CoreSettings
 from simulators.core.transport import ClearRefuser, Kind, SipConnection, listening_socket
@@ -39,6 +40,10 @@ class ReferenceCore:
         self.scscf = Scscf(settings, found, self.counters)
         icscf = Icscf(found, self.scscf, self.counters)
         self.pcscf = Pcscf(settings, icscf, self.scscf, backend, self.counters)
+        self.policy = RxPolicy(settings, self.counters) if settings.pcrf is not None else None
+        """The end of Rx; None without a PCRF."""
+        if self.policy is not None:
+            self.pcscf.use(self.policy)
         self._servers: list[asyncio.Server] = []
         self._refuser: ClearRefuser | None = None
         self.address = settings.listen
@@ -57,6 +62,8 @@ class ReferenceCore:
             self._hss.on_rtr = self.scscf.deregister_by_network
             self._hss.on_ppr = self.scscf.replace_profile
             await self._hss.connect()
+        if self.policy is not None:
+            await self.policy.connect()
         self.address = await self._listen("clear", host, port, "")
 
     async def _listen(self, kind: Kind, host: str, port: int, device: str) -> tuple[str, int]:
@@ -74,6 +81,7 @@ class ReferenceCore:
             "registered": len(self.scscf.registrar),
             "subscribed": self.scscf.reg_events.count,
             "calls": len(self.pcscf.calls),
+            "rx_sessions": self.policy.count if self.policy is not None else 0,
             "connections": len(self.pcscf.connections),
             "sas": self.pcscf.security.count if self.pcscf.security is not None else 0,
         }
@@ -82,12 +90,15 @@ class ReferenceCore:
     def result(self) -> dict[str, Any]:
         """What the control channel's result says."""
         counts = self.counts()
-        peer = self._hss.peer.counters if self._hss is not None else {}
+        peer = Counter(self._hss.peer.counters) if self._hss is not None else Counter()
+        if self.policy is not None:
+            peer += self.policy.peer.counters
         return {
             "counters": dict(self.counters) | {f"Diameter {k}": n for k, n in peer.items()},
             "registered": counts["registered"],
             "subscribed": counts["subscribed"],
             "calls": self.pcscf.calls.states(),
+            "rx_sessions": counts["rx_sessions"],
             "connections": counts["connections"],
             "sas": counts["sas"],
             "backend": self.backend.name if self.backend is not None else "off",
@@ -112,6 +123,8 @@ class ReferenceCore:
             self.pcscf.close()
         if self._hss is not None:
             await self._hss.close()
+        if self.policy is not None:
+            await self.policy.close()
         if self.backend is not None and not keep_backend:
             self.backend.close()
 

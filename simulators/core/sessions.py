@@ -142,6 +142,7 @@ class Sessions:
             call,
             negotiated,
             lambda: self._proxy.forward(transaction, other.phone, request.uri, DIALOG_HOPS),
+            waits=False,
         )
 
     def _dialog(self, phone: Phone, request: Request) -> tuple[Call, Leg, Leg]:
@@ -187,6 +188,7 @@ class Sessions:
             call,
             negotiated,
             lambda: self._proxy.pass_on(request, other.phone, request.uri, DIALOG_HOPS),
+            waits=False,
         )
 
     def close(self) -> None:
@@ -220,6 +222,7 @@ class Sessions:
             call,
             self._negotiated(call, call.caller, transaction, response),
             lambda: self._proxy.relay(transaction, response, routes, call.asserted),
+            waits=response.status < 300,
         )
 
     def _on_invite_final(self, transaction: Transaction, status: int) -> None:
@@ -244,7 +247,9 @@ class Sessions:
             if other is not None and transaction.request.method in ("INVITE", "UPDATE"):
                 self._learn(other, response)
             negotiated = self._negotiated(call, leg, transaction, response)
-        self._when_authorized(call, negotiated, lambda: self._proxy.relay(transaction, response))
+        self._when_authorized(
+            call, negotiated, lambda: self._proxy.relay(transaction, response), waits=False
+        )
 
     def _on_final_within(self, transaction: Transaction, status: int) -> None:
         call = transaction.call
@@ -282,10 +287,18 @@ class Sessions:
     # -- Rx
 
     def _when_authorized(
-        self, call: Call, negotiated: Negotiated | None, then: Callable[[], None]
+        self,
+        call: Call,
+        negotiated: Negotiated | None,
+        then: Callable[[], None],
+        *,
+        waits: bool,
     ) -> None:
-        """Go on at once, or when the PCRF has said yes to this and all that came before."""
-        if self.policy is None or (negotiated is None and call.asking is None):
+        """Go on at once, or when the PCRF has said yes to what is negotiated.
+
+        ``waits``: not before all that is held either, as a 180 must not overtake its 183.
+        """
+        if self.policy is None or (negotiated is None and not (waits and call.asking is not None)):
             then()
             return
         call.held.append((negotiated, then))

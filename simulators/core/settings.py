@@ -79,6 +79,18 @@ class CoreSettings:
     """Share of the chosen answers that is never sent, 0..1."""
     answers: tuple[str, ...] = ()
     """Answers that delay and loss apply to, "REGISTER" or "REGISTER 401"; empty: all."""
+    pcrf: Address | None = None
+    """Where the PCRF listens for Diameter; None: no Rx."""
+    pcrf_realm: str = ""
+    """Destination-Realm of Rx requests; empty: the home domain."""
+    rx_timeout_s: float = 3.0
+    """How long the PCRF may take for an answer."""
+    rx_grace_s: float = 0.0
+    """Between the report of a lost bearer and the release of the call."""
+    rx_wait_for_bearer: bool = False
+    """Whether an SDP answer goes on only when the PCRF reports that the bearer is there …"""
+    rx_bearer_timeout_s: float = 10.0
+    """… within this time."""
     timer_c_s: float = 200.0
     """How long an INVITE may ring after its last provisional response (RFC 3261 §16.6: over 3 minutes)."""
     faults: Faults = field(default_factory=Faults)
@@ -93,8 +105,10 @@ class CoreSettings:
             raise ValueError("min_expires_s must be positive and at most expires_s")
         if not 0.0 <= self.loss_share <= 1.0:
             raise ValueError("loss_share is a share, 0..1")
-        if self.timer_c_s <= 0:
-            raise ValueError("timer_c_s must be positive")
+        if min(self.timer_c_s, self.rx_timeout_s, self.rx_bearer_timeout_s) <= 0:
+            raise ValueError("timer_c_s, rx_timeout_s and rx_bearer_timeout_s must be positive")
+        if self.rx_grace_s < 0:
+            raise ValueError("rx_grace_s must not be negative")
         if self.port_ps in (5060, 5061, self.listen[1]):  # TS 33.203 §7.1
             raise ValueError("port_ps must differ from 5060, 5061 and the unprotected port")
         if self.port_pc_first <= self.port_ps < self.port_pc_first + self.port_pc_count:
@@ -106,7 +120,8 @@ class CoreSettings:
         plain = (
             "ipsec", "ip_version", "port_ps", "port_pc_first", "port_pc_count", "expires_s",
             "min_expires_s", "subscription_expires_s", "reauthenticate", "loss_share", "seed",
-            "hss_realm", "timer_c_s",
+            "hss_realm", "pcrf_realm", "rx_timeout_s", "rx_grace_s", "rx_wait_for_bearer",
+            "rx_bearer_timeout_s", "timer_c_s",
         )  # fmt: skip
         values: dict[str, Any] = {name: config[name] for name in plain if name in config}
         if config.get("algs"):
@@ -117,6 +132,8 @@ class CoreSettings:
             values["faults"] = Faults.from_config(config["faults"])
         if config.get("hss"):
             values["hss"] = _address(config["hss"])
+        if config.get("pcrf"):
+            values["pcrf"] = _address(config["pcrf"])
         values["answers"] = tuple(config.get("answers", ()))
         return cls(listen=_address(config["listen"]), domain=config["domain"], **values)
 

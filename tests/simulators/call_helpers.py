@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from imsbench.protocol.address import parse_name_addr
 from imsbench.protocol.sip import (
@@ -41,6 +41,8 @@ class CallPhone(TestPhone):
     """A phone with one mailbox for all that is no REGISTER; NOTIFYs are answered and left out."""
 
     address = "127.0.0.1"
+    opened: ClassVar[list[CallPhone]] = []
+    """All that connected; run() closes them."""
 
     def __init__(self, core: ReferenceCore, n: int = 0) -> None:
         super().__init__(core, n)
@@ -59,6 +61,11 @@ class CallPhone(TestPhone):
                     self._responses.put_nowait(message)
                 else:
                     self.inbox.put_nowait(message)
+
+    async def connect(self, address: tuple[str, int] | None = None) -> None:
+        """See TestPhone."""
+        await super().connect(address)
+        CallPhone.opened.append(self)
 
     async def attach(self) -> CallPhone:
         """Connect and register."""
@@ -285,8 +292,6 @@ async def two_phones(
         await caller.attach()
         await callee.attach()
         yield core, caller, callee
-        await caller.close()
-        await callee.close()
 
 
 def free_port() -> int:
@@ -304,7 +309,11 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     """Run a scenario, never longer than twenty seconds."""
 
     async def bounded() -> None:
-        async with asyncio.timeout(20):
-            await scenario()
+        try:
+            async with asyncio.timeout(20):
+                await scenario()
+        finally:
+            while CallPhone.opened:
+                await CallPhone.opened.pop().close()
 
     asyncio.run(bounded())
