@@ -92,9 +92,9 @@ class RxPolicy:
             on_request=self._on_request,
             seed=settings.seed,
         )
-        self._actions = sorted(_LOST)
+        self._media_actions = _LOST
         if settings.rx_wait_for_bearer:
-            self._actions += sorted({*_THERE, _FAILED})
+            self._media_actions = _LOST | _THERE | {_FAILED}
 
     @property
     def count(self) -> int:
@@ -214,7 +214,8 @@ class RxPolicy:
         if session.call is not None:
             request.af_application_identifier = MMTEL
         if first:
-            request.specific_action = [int(action) for action in self._actions]
+            wanted = _LOST if session.call is None else self._media_actions
+            request.specific_action = sorted(map(int, wanted))
             request.subscription_id = [_subscription(session.phone)]
             for name, value in framed(session.phone.address).items():
                 setattr(request, name, value)
@@ -272,7 +273,7 @@ class RxPolicy:
         return request.answer(result_code=Result.SUCCESS if known else Result.UNKNOWN_SESSION_ID)
 
     def _on_rar(self, session: AfSession, actions: frozenset[int]) -> None:
-        lost = actions & _LOST & frozenset(self._actions)
+        lost = actions & _LOST
         if lost:
             released = SpecificAction.INDICATION_OF_RELEASE_OF_BEARER in lost
             self._lose(session, "bearer released" if released else "bearer lost")
