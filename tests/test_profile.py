@@ -168,7 +168,7 @@ simulators: 3
         "phases[0].fill.rate": (14, "a rate above 0"),
         "phases[1].cycle.rate": (15, "got 'x/s'"),
         "phases[1].hold.duration": (16, "a duration with its unit"),
-        "phases[2]": (17, "exactly one of fill, hold, cycle; 0 given"),
+        "phases[2]": (17, "exactly one of fill, hold, cycle, calls; 0 given"),
         "phases[3].cycle.rate": (18, "is missing"),
         "generator.workers": (19, "must be a whole number"),
         "generator.cpu_limit": (19, "finite"),
@@ -266,6 +266,8 @@ generator: {workers: 20}
         ("target: {expires: 30500ms}", "target.expires", "whole seconds"),
         ("target: {kind: 'null'}\nsimulators: {hss: {}}", "simulators.hss", "no HSS"),
         ("simulators: {hss: {listen: '192.0.2.1:3868'}}", "simulators.hss.listen", "external"),
+        ("target: {kind: 'null'}\nsimulators: {pcrf: {}}", "simulators.pcrf", "no PCRF"),
+        ("simulators: {pcrf: {listen: '192.0.2.1:3868'}}", "simulators.pcrf.listen", "finds its PCRF"),
         ("generator: {workers: 101}", "generator.workers", "101 workers for 100 subscribers"),
     ],
 )  # fmt: skip

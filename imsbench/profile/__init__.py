@@ -2,12 +2,14 @@
 
 from imsbench.profile.load import ProfileError, load_profile, parse_profile, shipped_profiles
 from imsbench.profile.model import (
+    Calls,
     Cycle,
     Distribution,
     Fill,
     Generator,
     Hold,
     Hss,
+    Pcrf,
     Phase,
     Phones,
     Simulators,
@@ -24,12 +26,14 @@ from imsbench.profile.units import (
 )
 
 __all__ = [
+    "Calls",
     "Cycle",
     "Distribution",
     "Fill",
     "Generator",
     "Hold",
     "Hss",
+    "Pcrf",
     "Phase",
     "Phones",
     "Problem",

@@ -9,7 +9,16 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from imsbench.profile.mechanisms import lonely
-from imsbench.profile.model import Generator, Phase, Phones, Simulators, Subscribers, Target
+from imsbench.profile.model import (
+    Generator,
+    Hss,
+    Pcrf,
+    Phase,
+    Phones,
+    Simulators,
+    Subscribers,
+    Target,
+)
 
 Disagreement = tuple[str, str]
 """Path in the profile, and what is wrong there."""
@@ -40,7 +49,8 @@ def disagreements(sections: Mapping[str, object]) -> list[Disagreement]:
     if target and phones and target.ipsec and phones.ipsec == "off":
         found.append(("target.ipsec", f"is {target.ipsec}, but phones.ipsec is off"))
     if target and simulators:
-        found += _hss(target, simulators)
+        found += _simulator("hss", "HSS", target, simulators.hss)
+        found += _simulator("pcrf", "PCRF", target, simulators.pcrf)
     return found
 
 
@@ -53,16 +63,18 @@ def _version(endpoint: str) -> int:
     return ipaddress.ip_address(endpoint.rpartition(":")[0].strip("[]")).version
 
 
-def _hss(target: Target, simulators: Simulators) -> Iterator[Disagreement]:
-    hss = simulators.hss
-    if hss is None:
+def _simulator(
+    name: str, title: str, target: Target, settings: Hss | Pcrf | None
+) -> Iterator[Disagreement]:
+    path = f"simulators.{name}"
+    if settings is None:
         return
     if target.kind == "null":
-        yield "simulators.hss", "a null target asks no HSS"
-    elif target.kind == "embedded" and hss.listen is not None:
-        yield "simulators.hss.listen", "is for external targets; an embedded one finds its HSS"
-    elif target.kind == "external" and hss.listen is None:
-        yield "simulators.hss.listen", "is needed: where the external target finds the HSS"
+        yield path, f"a null target asks no {title}"
+    elif target.kind == "embedded" and settings.listen is not None:
+        yield f"{path}.listen", f"is for external targets; an embedded one finds its {title}"
+    elif target.kind == "external" and settings.listen is None:
+        yield f"{path}.listen", f"is needed: where the external target finds the {title}"
 
 
 def _phases(count: int, phases: Sequence[object]) -> Iterator[Disagreement]:

@@ -318,11 +318,30 @@ class Hss(Settings):
     """Initial filter criteria in every subscriber's User-Data; none by default."""
 
 
+class Pcrf(Settings):
+    """The PCRF simulator."""
+
+    response_time: Distribution = Distribution()
+    """Delay added to each answer."""
+    error_share: Share = 0.0
+    """Share of requests answered with error_result (0..1)."""
+    error_result: Annotated[Integer, Field(ge=3001, le=5999)] = 5012
+    """Result-Code of injected errors (RFC 6733 §7.1): DIAMETER_UNABLE_TO_COMPLY."""
+    silence_share: Share = 0.0
+    """Share of requests that are never answered (0..1)."""
+    bearer_setup: Distribution = Distribution()
+    """From an answer to the report that its bearer is there, for an AF that subscribed to it."""
+    listen: Endpoint | None = None
+    """Where it serves an external target, as "address:port"."""
+
+
 class Simulators(Settings):
     """What plays the rest of the network."""
 
     hss: Hss | None = None
     """The HSS; null: defaults for an embedded target, none for the others."""
+    pcrf: Pcrf | None = None
+    """The PCRF; null: none, so an embedded target asks nobody about bearers (no Rx)."""
 
 
 class Fill(Settings):
