@@ -3,7 +3,8 @@
 Theory of operation. One epoll loop, no Cx, no registrar, no check of what phones send. A phone is
 found by its IMPI; its challenge is computed from its own keys, so that it accepts, with one fixed
 RAND and an SQN that counts up; vectors for all are made before the target is ready. A REGISTER
-without a nonce (or with auts) is answered 401, any other 200. SUBSCRIBE: 200 and a NOTIFY. With
+without a nonce (or with auts) is answered 401, any other 200. SUBSCRIBE: 200 and a NOTIFY. What is
+of a call is relayed (nullcalls). With
 IPsec the four SAs are agreed upon and installed as by a P-CSCF, NOTIFYs go by a connection from
 port_pc to port_us, and SAs go 2.5 s after the 200 to a de-registration.
 """
@@ -31,6 +32,7 @@ from imsbench.protocol.secagree import (
 )
 from imsbench.subscriber import Subscriber
 from simulators.core import nullsip
+from simulators.core.nullcalls import NullCalls
 from simulators.core.nullnet import Connection, Loop, accept_all, start_connect
 from simulators.core.nullphone import NullPhone, NullSas, NullSettings
 from simulators.core.nullsip import Head, copied
@@ -60,6 +62,9 @@ class NullTarget:
             for subscriber in map(settings.population.subscriber, range(settings.population.count))
         }
         self._by_impu = {phone.impu: phone for phone in self._phones.values()}
+        self._calls = NullCalls(
+            list(self._phones.values()), self._sent_by, self._send, self.counters
+        )
         self._sets: dict[tuple[str, int], NullSas] = {}
         self._spi = 4096
         self._branch = 0
@@ -107,19 +112,16 @@ class NullTarget:
 
     # -- messages
 
-    def _on_message(self, connection: Connection, data: bytes) -> None:
-        method = data[: data.find(b" ")]
+    def _on_message(self, connection: Connection, head: bytes, message: bytes) -> None:
+        method = head[: head.find(b" ")]
         if method == b"SIP/2.0":
-            self.counters["responses"] += 1
-            return
-        head = nullsip.read_head(data)
-        if method == b"REGISTER":
-            self._register(connection, head)
+            self._calls.response(message)
+        elif method == b"REGISTER":
+            self._register(connection, nullsip.read_head(head))
         elif method == b"SUBSCRIBE":
-            self._subscribe(connection, head)
-        elif method != b"ACK":
-            self.counters["refused: unknown method"] += 1
-            connection.send(nullsip.REFUSED % copied(head))
+            self._subscribe(connection, nullsip.read_head(head))
+        else:
+            self._calls.request(connection, method, head, message)
 
     def _register(self, connection: Connection, head: Head) -> None:
         authorization = head.get(b"authorization", b"")
@@ -156,6 +158,7 @@ class NullTarget:
         granted_s = min(nullsip.expires_of(head, 3600), self._settings.expires_s)
         contact = _uri(head)
         connection.phone = phone
+        self._calls.registered(phone, connection, contact)
         connection.send(nullsip.REGISTERED % (*copied(head), contact, granted_s, phone.routes))
         self.registered += not phone.registered
         phone.registered = True
@@ -215,6 +218,13 @@ class NullTarget:
             connection.send(data)
         else:
             self._send_inside(phone.sas, data)
+
+    def _send(self, phone: NullPhone, data: bytes) -> None:
+        """A request of a call towards a phone."""
+        if phone.sas is not None:
+            self._send_inside(phone.sas, data)
+        elif phone.connection is not None:
+            phone.connection.send(data)
 
     # -- IPsec
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from simulators.core.nullphone import NullPhone, NullSas
 
 OnEvent = Callable[[int], object]
-OnMessage = Callable[["Connection", bytes], None]
+OnMessage = Callable[["Connection", bytes, bytes], None]
+"""Told the connection, the head of a message and all of it."""
 
 _READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
 _WRITE = select.EPOLLOUT
@@ -136,7 +137,7 @@ class Connection:
                 head, size = cut(data)
                 if not size:
                     break
-                self._on_message(self, head)
+                self._on_message(self, head, data[:size])
                 data = data[size:]
         except (ValueError, KeyError, IndexError) as error:
             self._counters[f"malformed: {type(error).__name__}"] += 1

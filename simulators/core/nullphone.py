@@ -58,21 +58,37 @@ class NullPhone:
 
     __slots__ = (
         "_subscriber",
+        "asserted",
         "ck",
+        "connection",
+        "contact",
         "dialog",
         "ik",
         "impu",
         "nonce",
+        "number",
         "registered",
         "ring",
         "routes",
         "sas",
         "sqn",
+        "uris",
     )
 
     def __init__(self, subscriber: Subscriber, routes: bytes) -> None:
         self._subscriber = subscriber
         self.impu = subscriber.impu_sip.encode()
+        tel = subscriber.impu_tel.encode()
+        self.number = subscriber.n
+        """Its place among the phones."""
+        self.uris = (tel, self.impu, self.impu + b";user=phone")
+        """Request-URIs that call it."""
+        self.asserted = b"\r\nP-Asserted-Identity: <%b>, <%b>" % (self.impu, tel)
+        """Header line of the calls that it makes, with its line end in front."""
+        self.contact = b""
+        """The URI that it registered."""
+        self.connection: Connection | None = None
+        """Where its requests come from; responses to them go there."""
         self.routes = routes
         """Header lines of a 200 to REGISTER: Service-Route, P-Associated-URI."""
         self.registered = False

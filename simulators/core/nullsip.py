@@ -75,6 +75,22 @@ def cut(data: bytes) -> tuple[bytes, int]:
     return (data[: end + 2], size) if size <= len(data) else (b"", 0)
 
 
+def cut_via(message: bytes, mark: bytes) -> tuple[int, bytes] | None:
+    """(phone number behind the mark, the response without its first Via), None if that is not ours.
+
+    ``mark`` is how our Via values begin; ValueError if there is no further one.
+    """
+    start = message.find(mark)
+    if start < 0:
+        return None
+    end = message.index(b"\r\n", start)
+    comma = message.find(b",", start, end)
+    number = int(message[start + len(mark) : message.index(b"-", start + len(mark))])
+    if comma >= 0:  # several Vias on one line: ours goes, the others stay
+        return number, message[:start] + message[comma + 1 :].lstrip()
+    return number, message[: message.rindex(b"\r\n", 0, start)] + message[end:]
+
+
 def read_head(head: bytes) -> Head:
     """The headers, unchecked; KeyError if one of those that every answer copies is missing."""
     found: Head = {}
