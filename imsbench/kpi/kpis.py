@@ -8,14 +8,22 @@ about 0.2 MB, and most steps exercise a few procedures only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import inf, isfinite, isnan
 from typing import Any, get_args
 
 from imsbench.histogram import Histogram
-from imsbench.kpi.definitions import DEFINITIONS, Series
+from imsbench.kpi.concurrency import Concurrency
+from imsbench.kpi.definitions import (
+    DEFINITIONS,
+    ProcedureRatio,
+    ProcedureTime,
+    Series,
+    SessionLevel,
+    SessionRatio,
+    SessionTime,
+)
 from imsbench.kpi.sessions import SessionKpis
-from imsbench.kpi.statistics import enough, wilson
+from imsbench.kpi.statistics import Ratio, enough
 from imsbench.outcome import CallOutcome, Outcome, Procedure
 
 PROCEDURES: tuple[Procedure, ...] = get_args(Procedure)
@@ -29,26 +37,6 @@ OWN_CAUSES = frozenset(
 """Causes by which the phone itself gave up; RFC 6076 §4.2 has no class for them."""
 
 _NOT_INEFFECTIVE = (401, 402, 407)
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """A share of attempts, with what it is made of."""
-
-    part: int
-    """Attempts that count."""
-    whole: int
-    """All attempts."""
-
-    @property
-    def value(self) -> float | None:
-        """0..1; None without attempts: an idle step has no rate, not 0 %."""
-        return self.part / self.whole if self.whole else None
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Wilson 95 % bounds, 0..1; None without attempts."""
-        return wilson(self.part, self.whole)
 
 
 class ProcedureKpis:
@@ -257,15 +245,32 @@ class StepKpis:
 
     def histogram(self, key: str) -> Histogram:
         """The distribution of a time KPI; KeyError if there is no such KPI."""
-        definition = DEFINITIONS[key]
-        return self.procedures[definition.procedure].histogram(definition.series)
+        match DEFINITIONS[key]:
+            case ProcedureTime(procedure=procedure, series=series):
+                return self.procedures[procedure].histogram(series)
+            case SessionTime(series=session_series):
+                return self.sessions.histogram(session_series)
+        raise KeyError(f"{key} is no time")
 
     def ratio(self, key: str) -> Ratio:
         """A ratio KPI; KeyError if there is no such KPI."""
-        definition = DEFINITIONS[key]
-        procedure = self.procedures[definition.procedure]
-        part = procedure.succeeded if definition.series == "success" else procedure.ineffective
-        return Ratio(part, procedure.attempted)
+        match DEFINITIONS[key]:
+            case ProcedureRatio(procedure=name, part=part):
+                procedure = self.procedures[name]
+                counted = procedure.succeeded if part == "success" else procedure.ineffective
+                return Ratio(counted, procedure.attempted)
+            case SessionRatio(share=share):
+                return self.sessions.ratio(share)
+        raise KeyError(f"{key} is no ratio")
+
+    def level(self, key: str) -> Concurrency:
+        """A KPI of how many there are at once; KeyError if there is no such KPI."""
+        match DEFINITIONS[key]:
+            case SessionLevel(calls="answered"):
+                return self.sessions.simultaneous
+            case SessionLevel(calls="in progress"):
+                return self.sessions.in_progress
+        raise KeyError(f"{key} is no level")
 
     def quantile(self, key: str, q: float) -> float | None:
         """A time KPI's quantile in seconds; None from too few samples (p99: fewer than 100)."""

@@ -7,19 +7,28 @@ SRD at the first non-100 provisional: with preconditions the 183. The two are ne
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import inf, isnan
-from typing import Any, Literal, get_args
+from math import inf, isfinite, isnan, nan
+from typing import Any, Literal, NamedTuple, get_args
 
 from imsbench.histogram import Histogram
+from imsbench.kpi.concurrency import Concurrency
+from imsbench.kpi.statistics import Ratio
 from imsbench.outcome import CallOutcome
 
 SessionSeries = Literal[
-    "setup_time", "setup_from_due", "setup_from_start", "first_response", "srd", "answer_time",
-    "sdd", "sdt", "routing_time", "phone_time", "failed_time",
+    "setup_time", "setup_from_due", "setup_from_start", "first_response", "srd", "failed_srd",
+    "answer_time", "sdd", "sdt", "routing_time", "phone_time", "unanswered_time",
 ]  # fmt: skip
 """INVITE -> first 180 or 2xx, from the first byte sent, from due, from the phone's first act; -> 100
-or whatever came first; -> first non-100 provisional (RFC 6076 §4.3); -> 2xx; BYE -> 2xx (§4.4); 2xx ->
-BYE (§4.5); INVITE sent -> read by the called phone; our own share; INVITE -> failure."""
+or whatever came first; -> first non-100 provisional, of answered and of refused calls (RFC 6076
+§4.3.1, §4.3.2); -> 2xx; BYE -> 2xx (§4.4); 2xx -> BYE (§4.5); INVITE sent -> read by the called phone;
+our own share; INVITE -> end of a call that was not answered."""
+
+SessionShare = Literal[
+    "established", "network", "answered", "dropped", "ser", "seer", "ineffective", "completed",
+    "planned",
+]  # fmt: skip
+"""Shares of attempts; the definitions say which, and of what."""
 
 USER_OUTCOMES = frozenset((404, 480, 484, 486, 487, 600, 603))
 """Final responses caused by users: left out of the network success rate (SENSR)."""
@@ -34,12 +43,25 @@ _COUNTS = (
 )  # fmt: skip
 
 
+class CallSpan(NamedTuple):
+    """When one call was there, seconds; NaN where it never came so far."""
+
+    sent_at: float
+    """INVITE sent."""
+    answered_at: float
+    """2xx read."""
+    released_at: float
+    """BYE sent or read, or the moment of the drop."""
+    ended_at: float
+    """The BYE's final response, or the failure."""
+
+
 class SessionKpis:
     """Counts and distributions of call attempts."""
 
     __slots__ = (
-        *_COUNTS, "events", "failures", "first_started_at", "histograms", "in_progress_integral_s",
-        "in_progress_max", "last_started_at", "observed_s", "statuses",
+        *_COUNTS, "events", "failures", "first_started_at", "histograms", "in_progress",
+        "last_started_at", "simultaneous", "statuses",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -58,13 +80,14 @@ class SessionKpis:
         self.wrong = 0
         """Answered, but a wrong call: caller identity or SDP."""
         self.user_outcomes = 0
-        """Ended by a final response of USER_OUTCOMES."""
+        """Not established, and ended by a final response of USER_OUTCOMES."""
         self.redirected = 0
         """Ended by a 3xx."""
         self.effective = 0
         """Answered, or ended by a final response of EFFECTIVE."""
         self.ineffective = 0
-        """Ended by one of INEFFECTIVE, by Timer B (a 408), or by a transport error (a 503)."""
+        """Ended by one of INEFFECTIVE, or without a final response: Timer B is a 408, a lost connection a
+        503 (RFC 3261 §8.1.3.1)."""
         self.statuses: dict[int, int] = {}
         """Final responses to INVITEs, by status; 0: none came."""
         self.failures: dict[tuple[str, str], int] = {}
@@ -75,12 +98,10 @@ class SessionKpis:
         """When the first attempt started, seconds; inf without any."""
         self.last_started_at = -inf
         """When the last attempt started; -inf without any."""
-        self.in_progress_max = 0
-        """Most answered calls at once (SC.NbrSimulAnsSessionMax)."""
-        self.in_progress_integral_s = 0.0
-        """Answered calls, summed over time: call-seconds."""
-        self.observed_s = 0.0
-        """How long that was summed, seconds."""
+        self.simultaneous = Concurrency()
+        """Answered calls at once (SC.NbrSimulAnsSessionMax and …Mean): from the 2xx to the BYE."""
+        self.in_progress = Concurrency()
+        """Calls at once, from the INVITE to the response to the BYE, or to the failure."""
         self.histograms: dict[SessionSeries, Histogram] = {}
         """The distributions that have samples."""
 
@@ -90,14 +111,31 @@ class SessionKpis:
         span_s = self.last_started_at - self.first_started_at
         return (self.attempted - 1) / span_s if self.attempted > 1 and span_s > 0 else None
 
-    @property
-    def in_progress_mean(self) -> float | None:
-        """Answered calls at once, mean over time; None if nothing was observed."""
-        return self.in_progress_integral_s / self.observed_s if self.observed_s else None
-
     def histogram(self, series: SessionSeries) -> Histogram:
         """One distribution; empty if nothing was recorded."""
         return self.histograms.get(series) or Histogram()
+
+    def ratio(self, share: SessionShare) -> Ratio:
+        """One share of attempts, with what it is made of."""
+        match share:
+            case "established":
+                return Ratio(self.established, self.attempted)
+            case "network":
+                return Ratio(self.established, self.attempted - self.user_outcomes)
+            case "answered":
+                return Ratio(self.answered, self.attempted)
+            case "dropped":
+                return Ratio(self.dropped, self.answered)
+            case "ser":
+                return Ratio(self.answered, self.attempted - self.redirected)
+            case "seer":
+                return Ratio(self.effective, self.attempted - self.redirected)
+            case "ineffective":
+                return Ratio(self.ineffective, self.attempted)
+            case "completed":
+                return Ratio(self.completed, self.attempted)
+            case "planned":
+                return Ratio(self.planned, self.attempted)
 
     def record(self, outcome: CallOutcome) -> None:
         """Count one call attempt that is over."""
@@ -120,22 +158,14 @@ class SessionKpis:
             self.planned += 1
         self._record_times(outcome)
 
-    def observe(self, intervals: Iterable[tuple[float, float]], begin: float, end: float) -> None:
-        """Calls in progress between two instants, from (answered, released) of each call.
+    def observe(self, spans: Iterable[CallSpan], begin: float, end: float) -> None:
+        """Calls at once between two instants.
 
-        Exact, as every call of the time is known; those answered before count with their rest.
+        Exact if every call of the time is given, those too that began before it or last beyond it.
         """
-        self.observed_s += max(0.0, end - begin)
-        changes: list[tuple[float, int]] = []
-        for answered_at, released_at in intervals:
-            start, stop = max(answered_at, begin), min(released_at, end)
-            if start < stop:
-                self.in_progress_integral_s += stop - start
-                changes += [(start, 1), (stop, -1)]
-        now = 0
-        for _, change in sorted(changes):  # an end sorts before a start at the same instant
-            now += change
-            self.in_progress_max = max(self.in_progress_max, now)
+        known = list(spans)
+        self.in_progress.observe(((s.sent_at, s.ended_at) for s in known), begin, end)
+        self.simultaneous.observe(((s.answered_at, s.released_at) for s in known), begin, end)
 
     def merge(self, other: SessionKpis) -> None:
         """Add another worker's part."""
@@ -143,10 +173,8 @@ class SessionKpis:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.first_started_at = min(self.first_started_at, other.first_started_at)
         self.last_started_at = max(self.last_started_at, other.last_started_at)
-        # Workers run side by side: their calls add up, the time does not.
-        self.in_progress_max += other.in_progress_max
-        self.in_progress_integral_s += other.in_progress_integral_s
-        self.observed_s = max(self.observed_s, other.observed_s)
+        self.simultaneous.merge(other.simultaneous)
+        self.in_progress.merge(other.in_progress)
         for status, count in other.statuses.items():
             self.statuses[status] = self.statuses.get(status, 0) + count
         for kind, count in other.failures.items():
@@ -168,9 +196,8 @@ class SessionKpis:
             "events": dict(sorted(self.events.items())),
             "first_started_at": None if self.first_started_at == inf else self.first_started_at,
             "last_started_at": None if self.last_started_at == -inf else self.last_started_at,
-            "in_progress_max": self.in_progress_max,
-            "in_progress_integral_s": self.in_progress_integral_s,
-            "observed_s": self.observed_s,
+            "simultaneous": self.simultaneous.to_json(),
+            "in_progress": self.in_progress.to_json(),
             "histograms": {name: h.to_json() for name, h in sorted(self.histograms.items())},
         }
 
@@ -188,13 +215,11 @@ class SessionKpis:
         if data["first_started_at"] is not None:
             kpis.first_started_at = float(data["first_started_at"])
             kpis.last_started_at = float(data["last_started_at"])
-        kpis.in_progress_max = int(data["in_progress_max"])
-        kpis.in_progress_integral_s = float(data["in_progress_integral_s"])
-        kpis.observed_s = float(data["observed_s"])
-        if sum(kpis.statuses.values()) != kpis.attempted:
-            raise ValueError("its final responses do not add up to its attempts")
-        if sum(kpis.failures.values()) + kpis.planned != kpis.attempted:
-            raise ValueError("its failures do not add up to the attempts that failed")
+            if not (isfinite(kpis.first_started_at) and isfinite(kpis.last_started_at)):
+                raise ValueError("its times are no numbers")
+        kpis.simultaneous = Concurrency.from_json(data["simultaneous"])
+        kpis.in_progress = Concurrency.from_json(data["in_progress"])
+        kpis._check()
         known = get_args(SessionSeries)
         for name, histogram in data["histograms"].items():
             if name not in known:
@@ -204,6 +229,24 @@ class SessionKpis:
 
     # private
 
+    def _check(self) -> None:
+        """ValueError if its counts contradict each other."""
+        if sum(self.statuses.values()) != self.attempted:
+            raise ValueError("its final responses do not add up to its attempts")
+        if sum(self.failures.values()) + self.planned != self.attempted:
+            raise ValueError("its failures do not add up to the attempts that failed")
+        counted = [*self.statuses.values(), *self.failures.values(), *self.events.values()]
+        if min(counted, default=1) < 1:
+            raise ValueError("it counts what did not happen")
+        if not 0 <= self.dropped <= self.answered <= self.established <= self.attempted:
+            raise ValueError("its counts contradict each other")
+        refused = self.attempted - self.established
+        if not 0 <= self.user_outcomes <= refused or not 0 <= self.redirected <= self.attempted:
+            raise ValueError("its counts contradict each other")
+        others = (self.completed, self.planned, self.wrong, self.effective, self.ineffective)
+        if not all(0 <= count <= self.attempted for count in others):
+            raise ValueError("its counts contradict each other")
+
     def _count_status(self, outcome: CallOutcome) -> None:
         status = outcome.status
         if outcome.answered:
@@ -211,7 +254,7 @@ class SessionKpis:
             self.completed += not outcome.dropped
             return
         self.redirected += 300 <= status < 400
-        self.user_outcomes += status in USER_OUTCOMES
+        self.user_outcomes += status in USER_OUTCOMES and not outcome.established
         self.effective += status in EFFECTIVE
         # No final response: Timer B counts as 408, a lost connection as 503 (RFC 3261 §8.1.3.1).
         self.ineffective += status in INEFFECTIVE or not status
@@ -223,24 +266,25 @@ class SessionKpis:
             self._add("setup_time", outcome.setup_at - sent_at)
             self._add("setup_from_due", outcome.setup_at - outcome.due_at)
             self._add("setup_from_start", outcome.setup_at - outcome.started_at)
-        else:
-            self._add("failed_time", outcome.ended_at - sent_at)
-        first_at = min(
-            (t for t in (outcome.trying_at, outcome.progress_at) if not isnan(t)),
-            default=outcome.answered_at,
-        )
-        self._add("first_response", first_at - sent_at)
-        progress_at = outcome.progress_at
-        # RFC 6076 §4.3: the 200 where no provisional response came.
-        self._add("srd", (outcome.answered_at if isnan(progress_at) else progress_at) - sent_at)
+        provisional = [t for t in (outcome.trying_at, outcome.progress_at) if not isnan(t)]
+        final_at = outcome.ended_at if outcome.status else nan
+        final_at = outcome.answered_at if outcome.answered else final_at
+        self._add("first_response", min(provisional, default=final_at) - sent_at)
+        # RFC 6076 §4.3: the final response where no provisional one came.
+        progress_at = final_at if isnan(outcome.progress_at) else outcome.progress_at
         self._add("routing_time", outcome.reached_at - sent_at)
         if outcome.phone_s:
             self._add("phone_time", outcome.phone_s)
-        if outcome.answered:
-            self._add("answer_time", outcome.answered_at - sent_at)
-            self._add("sdt", outcome.released_at - outcome.answered_at)
-            if outcome.release_by == "caller" and not outcome.cause:
-                self._add("sdd", outcome.ended_at - outcome.released_at)
+        if not outcome.answered:
+            self._add("unanswered_time", outcome.ended_at - sent_at)
+            if outcome.status >= 400:
+                self._add("failed_srd", progress_at - sent_at)
+            return
+        self._add("srd", progress_at - sent_at)
+        self._add("answer_time", outcome.answered_at - sent_at)
+        self._add("sdt", outcome.released_at - outcome.answered_at)
+        if outcome.release_by == "caller" and not outcome.dropped:
+            self._add("sdd", outcome.ended_at - outcome.released_at)
 
     def _add(self, series: SessionSeries, duration_s: float) -> None:
         if isnan(duration_s):

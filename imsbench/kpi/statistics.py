@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from imsbench.histogram import Histogram
 
@@ -11,6 +12,26 @@ Z_95 = 1.959963984540054
 
 _EXACT_LIMIT = 20_000
 """Samples up to which the binomial distribution is summed; beyond it the normal one is as good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A share of attempts, with what it is made of."""
+
+    part: int
+    """Attempts that count."""
+    whole: int
+    """All attempts."""
+
+    @property
+    def value(self) -> float | None:
+        """0..1; None without attempts: an idle step has no rate, not 0 %."""
+        return self.part / self.whole if self.whole else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Wilson 95 % bounds, 0..1; None without attempts."""
+        return wilson(self.part, self.whole)
 
 
 def wilson(successes: int, total: int) -> tuple[float, float] | None:

@@ -3,9 +3,11 @@
     registration_time.p99 < 200ms
     initial_registration_success_rate >= 99.9%
     registration_time.count >= 1000
+    calls_in_progress.mean >= 178
 
 A time KPI is followed by a statistic (mean, min, max, count, p50, p99, p99.9 …) and compared with
-a duration; ``count`` with a number; a ratio KPI has no statistic and is compared with a percentage.
+a duration; ``count`` with a number; a ratio KPI has no statistic and is compared with a percentage;
+a KPI of how many there are at once has mean and max, compared with a number.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(us|ms|s|min)")
 _PERCENTAGE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)\s*%")
 _NUMBER = re.compile(r"[0-9]{1,12}")
 _SCALE = {"us": Decimal("1e-6"), "ms": Decimal("1e-3"), "s": Decimal(1), "min": Decimal(60)}
+_LEVEL = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _STATISTICS = "mean, min, max, count, or a quantile such as p50, p99, p99.9"
 
 
@@ -51,16 +54,21 @@ class Threshold:
     key: str
     """The KPI."""
     statistic: str
-    """Which number of a time KPI; empty for a ratio."""
+    """Which number of a time or level KPI; empty for a ratio."""
     sign: str
     """One of < <= > >=."""
     limit: float
-    """Seconds, a share (0..1) or a count."""
+    """Seconds, a share (0..1), a count or calls at once."""
 
     def value(self, kpis: StepKpis) -> float | None:
         """The number compared; None if it is undefined in this step."""
-        if DEFINITIONS[self.key].kind == "ratio":
-            return kpis.ratio(self.key).value
+        match DEFINITIONS[self.key].kind:
+            case "ratio":
+                return kpis.ratio(self.key).value
+            case "level":
+                level = kpis.level(self.key)
+                most = float(level.maximum) if level.observed_s else None
+                return level.mean if self.statistic == "mean" else most
         histogram = kpis.histogram(self.key)
         if self.statistic == "count":
             return float(histogram.count)
@@ -100,6 +108,10 @@ def parse_threshold(text: str) -> Threshold:
         if statistic:
             raise ThresholdError(f"{text!r}: {key} is a rate and has no {statistic!r}")
         return Threshold(text, key, "", form["sign"], _percentage(text, limit))
+    if definition.kind == "level":
+        if statistic not in ("mean", "max"):
+            raise ThresholdError(f"{text!r}: after {key} comes a dot and one of mean, max")
+        return Threshold(text, key, statistic, form["sign"], _level(text, limit))
     _check_statistic(text, key, statistic)
     read = _count if statistic == "count" else _seconds
     return Threshold(text, key, statistic, form["sign"], read(text, limit))
@@ -155,4 +167,10 @@ def _seconds(text: str, limit: str) -> float:
 def _count(text: str, limit: str) -> float:
     if _NUMBER.fullmatch(limit) is None:
         raise ThresholdError(f"{text!r}: the limit of a count is a whole number")
+    return float(limit)
+
+
+def _level(text: str, limit: str) -> float:
+    if _LEVEL.fullmatch(limit) is None:
+        raise ThresholdError(f"{text!r}: the limit of calls at once is a number")
     return float(limit)

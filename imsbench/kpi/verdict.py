@@ -2,7 +2,7 @@
 
 First limits: the p99 from due and from the start differ by at most max(1 ms, 5 %) (else the
 generator was the queue); every worker stays below its share of a core; nothing was dropped;
-every planned arrival was made; the HSS simulator answered as fast as it was told to.
+every planned arrival was made; the simulators answered as fast as they were told to.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from imsbench.kpi.kpis import PROCEDURES, StepKpis
+from imsbench.kpi.kpis import StepKpis
 
 MARGIN_S = 0.001
 """Difference that is always allowed, seconds."""
@@ -22,6 +22,7 @@ _NAMES = {
     "reregistration": "re-registrations",
     "deregistration": "de-registrations",
     "subscription": "subscriptions",
+    "subscription_refresh": "subscription refreshes",
 }
 
 
@@ -42,6 +43,7 @@ def judge_step(
     kpis: StepKpis,
     *,
     planned: int,
+    planned_calls: int = 0,
     cpu_shares: Sequence[float],
     cpu_limit: float,
     drops: Mapping[str, int],
@@ -49,7 +51,8 @@ def judge_step(
 ) -> Verdict:
     """The verdict on one step.
 
-    planned: initial registrations of the plan; cpu_shares: each worker's CPU time per wall time;
+    planned: initial registrations of the plan; planned_calls: its call attempts that are evaluated,
+    so those due after its warm-up; cpu_shares: each worker's CPU time per wall time;
     cpu_limit: share of a core a worker may use; drops: what was lost inside the generator, by
     name; complete: whether the step ran to its end.
     """
@@ -60,6 +63,9 @@ def judge_step(
     made = kpis.procedures["registration"].attempted + kpis.procedures["deregistration"].failed
     if complete and made < planned:
         reasons.append(f"Only {made:,} of {planned:,} planned arrivals were made.")
+    called = kpis.sessions.attempted
+    if complete and called < planned_calls:
+        reasons.append(f"Only {called:,} of {planned_calls:,} planned calls were made.")
     reasons += _late(kpis)
     reasons += [
         f"Worker {worker} used {share:.0%} of a core; the limit is {cpu_limit:.0%}."
@@ -85,17 +91,21 @@ def judge_response_time(name: str, configured_s: float, achieved_s: float | None
 
 
 def _late(kpis: StepKpis) -> list[str]:
+    compared = [
+        (_NAMES[name], part.histogram("time_from_due"), part.histogram("time_from_start"))
+        for name, part in kpis.procedures.items()
+    ]
+    calls = kpis.sessions
+    from_due, from_start = calls.histogram("setup_from_due"), calls.histogram("setup_from_start")
+    compared.append(("call set-ups", from_due, from_start))
     reasons = []
-    for procedure in PROCEDURES:
-        part = kpis.procedures[procedure]
-        from_due = part.histogram("time_from_due")
+    for name, from_due, from_start in compared:
         if not from_due.count:
             continue
-        due_s = from_due.quantile(0.99)
-        start_s = part.histogram("time_from_start").quantile(0.99)
+        due_s, start_s = from_due.quantile(0.99), from_start.quantile(0.99)
         if due_s - start_s > _margin(start_s):
             reasons.append(
-                f"The p99 of {_NAMES[procedure]} is {due_s * 1e3:.3g} ms from due and "
+                f"The p99 of {name} is {due_s * 1e3:.3g} ms from due and "
                 f"{start_s * 1e3:.3g} ms from their start: the generator was the queue."
             )
     return reasons

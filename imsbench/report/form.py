@@ -7,8 +7,8 @@ import unicodedata
 from collections.abc import Sequence
 from math import isnan
 
-from imsbench.kpi.kpis import Ratio, StepKpis
-from imsbench.kpi.statistics import quantile_interval
+from imsbench.kpi.kpis import StepKpis
+from imsbench.kpi.statistics import Ratio, quantile_interval
 
 DASH = "—"
 """Undefined, or too few samples to say."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import isnan
 
 from imsbench.engine.driver import Driver
+from imsbench.kpi.sessions import CallSpan
 from imsbench.outcome import CallOutcome, Expected
 from imsbench.phone.actions import Accept, Incoming
 from imsbench.phone.leg import CallPlan, CallSettings
@@ -69,8 +70,8 @@ class Calls:
         source: random.Random,
         on_outcome: Callable[[CallOutcome], None],
     ) -> None:
-        self.intervals: list[tuple[float, float]] = []
-        """(answered, released) of every call since it was last cleared, seconds."""
+        self.spans: list[CallSpan] = []
+        """When each call was there; of every call that ended since it was last cleared."""
         self._driver = driver
         self._network = network
         self._phones = phones
@@ -189,10 +190,9 @@ class Calls:
             else:
                 del self._phones.in_call[phone.n]
         outcome = _joined(call)
-        if outcome.answered:
-            released_at = outcome.released_at
-            ended_at = outcome.ended_at if isnan(released_at) else released_at
-            self.intervals.append((outcome.answered_at, ended_at))
+        ended_at = outcome.ended_at
+        released_at = ended_at if isnan(outcome.released_at) else outcome.released_at
+        self.spans.append(CallSpan(outcome.sent_at, outcome.answered_at, released_at, ended_at))
         self._on_outcome(outcome)
 
 

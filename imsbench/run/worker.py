@@ -180,7 +180,7 @@ class Worker:
         self._kpis = StepKpis()
         self._failures.clear()
         self._phones.step = step.index
-        self._calls.intervals.clear()
+        self._calls.spans.clear()
         self._health.begin()
         self._run = StepRun(
             self._loop,
@@ -203,7 +203,7 @@ class Worker:
         if step.kind == "calls" and not self._repair:
             begin = run.first_due_at + step.warm_up_s
             end = min(clock(), run.first_due_at + step.duration_s)
-            self._kpis.sessions.observe(self._calls.intervals, begin, end)
+            self._kpis.sessions.observe(self._calls.spans, begin, end)
         # Since the last step's end, so that what happens between two steps is not lost.
         counters = self._counters()
         news, self._before = counters - self._before, counters

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imsbench.kpi.definitions import DEFINITIONS
-from imsbench.kpi.kpis import PROCEDURES, Ratio, StepKpis
+from imsbench.kpi.kpis import PROCEDURES, StepKpis
+from imsbench.kpi.statistics import Ratio
 from imsbench.outcome import Outcome
 from tests.kpi.outcomes import failure, success
 
@@ -106,6 +107,8 @@ def test_rates_without_attempts_are_undefined_not_zero() -> None:
         if definition.kind == "ratio":
             assert kpis.ratio(definition.key).value is None
             assert kpis.ratio(definition.key).interval is None
+        elif definition.kind == "level":
+            assert kpis.level(definition.key).mean is None
         else:
             assert kpis.quantile(definition.key, 0.99) is None
 

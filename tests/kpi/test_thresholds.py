@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from imsbench.kpi.definitions import DEFINITIONS
 from imsbench.kpi.kpis import StepKpis
+from imsbench.kpi.sessions import CallSpan
 from imsbench.kpi.thresholds import (
     State,
     ThresholdError,
@@ -16,7 +17,7 @@ from imsbench.kpi.thresholds import (
     parse_thresholds,
 )
 from imsbench.profile import load_profile, shipped_profiles
-from tests.kpi.outcomes import failure, success
+from tests.kpi.outcomes import call, failure, refused_call, success
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +54,55 @@ def test_thresholds_are_judged(text: str, state: State, kpis: StepKpis) -> None:
     assert parse_threshold(text).evaluate(kpis) == state
 
 
+@pytest.fixture(scope="module")
+def call_kpis() -> StepKpis:
+    """999 answered calls, set up in 1 ms to 999 ms, one of them dropped, and one refused."""
+    kpis = StepKpis()
+    for i in range(1, 1000):
+        kpis.record_call(
+            call(setup_s=i / 1000, dropped=i == 1, cause="early bye" if i == 1 else "")
+        )
+    kpis.record_call(refused_call(503))
+    kpis.sessions.observe([CallSpan(0.0, 0.5, 9.0, 10.0)] * 7, 0.0, 20.0)
+    return kpis
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("session_setup_time.p99 < 200ms", "broken"),
+        ("session_setup_time.p99 < 1s", "kept"),
+        ("session_establishment_success_rate >= 99.9%", "kept"),
+        ("session_establishment_success_rate > 99.9%", "broken"),
+        ("call_drop_rate < 0.1%", "broken"),  # 1 of 999 answered
+        ("call_drop_rate < 0.2%", "kept"),
+        ("session_request_delay.mean < 1s", "kept"),
+        ("calls_in_progress.mean >= 3.5", "kept"),
+        ("calls_in_progress.mean > 3.5", "broken"),
+        ("calls_in_progress.max <= 7", "kept"),
+        ("simultaneous_sessions.mean < 3", "kept"),
+        ("registration_time.p99 < 1s", "undefined"),
+    ],
+)
+def test_thresholds_of_calls_are_judged(text: str, state: State, call_kpis: StepKpis) -> None:
+    assert parse_threshold(text).evaluate(call_kpis) == state
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["session_setup_time.p99 < 200ms", "call_drop_rate < 0.1%", "calls_in_progress.max < 5"],
+)
+def test_thresholds_of_calls_are_undefined_without_calls(text: str, kpis: StepKpis) -> None:
+    assert parse_threshold(text).evaluate(kpis) == "undefined"
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [
+        ("calls_in_progress > 5", "a dot and one of mean, max"),
+        ("calls_in_progress.p99 > 5", "a dot and one of mean, max"),
+        ("calls_in_progress.mean > 5s", "the limit of calls at once is a number"),
+        ("calls_in_progress.mean > 5%", "the limit of calls at once is a number"),
         ("", "is not a threshold"),
         ("registration_time.p99 = 200ms", "one of < <= > >="),
         ("registration_time.p99 <", "is not a threshold"),

@@ -6,7 +6,7 @@ import pytest
 
 from imsbench.kpi.kpis import StepKpis
 from imsbench.kpi.verdict import Verdict, judge_response_time, judge_step
-from tests.kpi.outcomes import failure, success
+from tests.kpi.outcomes import call, failure, success
 
 
 def judge(
@@ -63,6 +63,35 @@ def test_a_failed_deregistration_is_an_arrival_that_was_made() -> None:
     kpis = late(0.0)
     kpis.record(failure("503", "deregistration", "deregistration", status=503))
     assert judge(kpis, planned=201).valid
+
+
+def calls(count: int, late_s: float) -> StepKpis:
+    kpis = StepKpis()
+    for _ in range(count):
+        kpis.record_call(call(setup_s=0.010, late_s=late_s))
+    return kpis
+
+
+@pytest.mark.parametrize(("late_s", "valid"), [(0.0009, True), (0.0013, False)])
+def test_calls_that_started_late_are_the_generators_doing(late_s: float, valid: bool) -> None:
+    """Their clock starts when they start, so only a comparison with their due times shows it."""
+    verdict = judge(calls(200, late_s), planned=0)
+    assert verdict.valid is valid
+    assert all(reason.startswith("The p99 of call set-ups is") for reason in verdict.reasons)
+
+
+def test_missing_calls() -> None:
+    verdict = judge_step(
+        calls(9, 0.0), planned=0, planned_calls=10, cpu_shares=[0.1], cpu_limit=0.85, drops={}
+    )
+    assert verdict.reasons == ("Only 9 of 10 planned calls were made.",)
+
+
+def test_late_subscription_refreshes_are_named() -> None:
+    kpis = StepKpis()
+    for _ in range(200):
+        kpis.record(success("subscription_refresh", time_s=0.010, late_s=0.050))
+    assert "The p99 of subscription refreshes" in judge(kpis, planned=0).reasons[0]
 
 
 def test_simulator_response_times() -> None:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imsbench.kpi.kpis import Ratio, StepKpis
+from imsbench.kpi.kpis import StepKpis
+from imsbench.kpi.statistics import Ratio
 from imsbench.report import RunResult, render
 from imsbench.report.account import expected_cx
 from imsbench.report.form import (
