@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -22,6 +23,9 @@ _ADDRESS = re.compile(r"[0-9A-Fa-f.:]+(?:/[0-9]{1,3})?\Z")
 _PROTOCOL = re.compile(r"[0-9]{1,3}\Z")
 _LONGEST = 1000
 """Octets; a rule that says something useful has a tenth of it."""
+
+_REMEMBERED = 4096
+"""Rules kept as read: every change of a session brings the same ones again."""
 
 
 class FilterError(ValueError):
@@ -74,6 +78,7 @@ def permit(
     return text.encode("ascii")
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def parse_filter(data: bytes) -> FilterRule:
     """Read a rule; FilterError if it is none."""
     if len(data) > _LONGEST or not data.isascii():
