@@ -108,6 +108,7 @@ def _write_job(job: Path, command: Sequence[str], environment: Mapping[str, str]
         "HOME": "/run/home",
         "TMPDIR": "/run/tmp",
         "LANG": "C.UTF-8",
+        "NO_COLOR": "1",  # the output is a terminal to the command
         "PYTHONDONTWRITEBYTECODE": "1",
         INSIDE: "1",
     }
@@ -172,9 +173,7 @@ def _command_line(job: Path, output: int) -> list[str]:
     ]  # fmt: skip
 
 
-def _read(
-    reader: int, deadline: float, echo: Callable[[bytes], object]
-) -> tuple[bytes, bool]:
+def _read(reader: int, deadline: float, echo: Callable[[bytes], object]) -> tuple[bytes, bool]:
     """All that comes until the guest ends, and whether it ended in time."""
     parts: list[bytes] = []
     while True:
