@@ -72,12 +72,32 @@ def check_wire(run: Observed, version: int) -> None:
     assert not clear
     assert transports, "the unprotected REGISTERs were seen"
     sets = run.total("registration") + run.total("reregistration")
-    used: dict[tuple[str, str], set[int]] = defaultdict(set)
-    for packet in run.packets:
-        if packet.protocol == wire.ESP:
-            used[packet.source, packet.destination].add(packet.spi)
+    used = spans(run.packets)
     assert len(used) == 2 * _PHONES
     assert sum(map(len, used.values())) == 4 * sets, used
+    # A set has two SAs each way: with three in use, the new set of a refresh stands beside the old.
+    assert {side: most_at_once(sas) for side, sas in used.items() if most_at_once(sas) < 3} == {}
+
+
+Span = tuple[int, int]
+"""First and last packet of an SA, by their places on the wire."""
+
+
+def spans(packets: list[wire.Packet]) -> dict[tuple[str, str], dict[int, Span]]:
+    """When each SA was in use: by source and destination, then by SPI."""
+    found: dict[tuple[str, str], dict[int, Span]] = defaultdict(dict)
+    for place, packet in enumerate(packets):
+        if packet.protocol == wire.ESP:
+            sas = found[packet.source, packet.destination]
+            first, _ = sas.get(packet.spi, (place, place))
+            sas[packet.spi] = first, place
+    return found
+
+
+def most_at_once(sas: dict[int, Span]) -> int:
+    """How many SAs were in use at the same time."""
+    starts = [first for first, _ in sas.values()]
+    return max(sum(first <= at <= last for first, last in sas.values()) for at in starts)
 
 
 def ends(packet: wire.Packet) -> set[tuple[str, int]]:
