@@ -14,10 +14,7 @@ import pytest
 
 from tests.lab import uml
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(uml.missing()), reason=f"no user-mode Linux: {uml.missing()}"),
-]
+pytestmark = pytest.mark.slow
 
 
 def found(directory: Path) -> list[str]:
@@ -44,6 +41,9 @@ def left_over(directory: Path) -> list[str]:
 
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a runner of this machine keeps its files; a test that wants it wants a guest."""
+    if lacking := uml.missing():
+        pytest.skip(f"no user-mode Linux: {lacking}")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     return tmp_path
@@ -98,3 +98,12 @@ def test_a_killed_runner_leaves_nothing(directory: Path) -> None:
         assert found(directory)
         runner.send_signal(signal.SIGKILL)
     assert left_over(directory) == []
+
+
+def test_what_is_missing_is_named_with_the_line_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(uml, "PROGRAMS", {"no-such-program": "user-mode-linux"})
+    assert uml.missing() == f"needs user-mode-linux: {uml.APT_LINE}"
+    with pytest.raises(uml.UmlError, match="needs user-mode-linux: sudo apt-get install"):
+        uml.run(["true"])
