@@ -4,10 +4,10 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 APT    := git make python3 python3-venv iproute2
 
-.PHONY: help demo test lint format bench clean requirements
+.PHONY: help demo test test-kernel lint format bench clean requirements
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed ## embedded core and HSS, 200 phones, the table: about a minute
 	$(BIN)/imsbench demo
@@ -15,6 +15,9 @@ demo: $(VENV)/.installed ## embedded core and HSS, 200 phones, the table: about 
 test: $(VENV)/.developer ## linters, types, layer contracts, tests
 	$(MAKE) --no-print-directory lint
 	$(BIN)/pytest
+
+test-kernel: $(VENV)/.developer ## only what needs ESP in the kernel, inside user-mode Linux
+	$(BIN)/python -m tests.lab.uml -- python -m pytest -p no:cacheprovider -m kernel_esp tests/lab
 
 lint: $(VENV)/.developer ## ruff, mypy, the layer contracts
 	$(BIN)/ruff check .

@@ -173,7 +173,6 @@ def _execute(
     pcap: CaptureOrder | None = None,
     unvouched: int = exits.UNVOUCHED,
 ) -> int:
-    execute.check_thresholds(profile)
     network.become_capable(profile)
     preflight.refuse_if_lacking(profile)
     _say(profile.describe())
@@ -190,7 +189,6 @@ def _execute(
 
 def _check(arguments: argparse.Namespace) -> int:
     profile = _load(arguments)
-    execute.check_thresholds(profile)
     network.become_capable(profile)
     print(f"profile  {profile.describe()}")
     findings = preflight.findings(profile)
@@ -281,7 +279,7 @@ def _positive(text: str) -> int:
 
 
 def _load(arguments: argparse.Namespace) -> Profile:
-    profile = load_profile(arguments.profile)
+    profile = load_profile(arguments.profile, execute.threshold_problem)
     return derive.with_target(profile, arguments.target) if arguments.target else profile
 
 

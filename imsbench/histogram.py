@@ -119,8 +119,10 @@ class Histogram:
             raise ValueError(f"not a histogram: {type(error).__name__}: {error}") from error
         if histogram._buckets.get_total_count() != histogram.count:
             raise ValueError("not a histogram: its count differs from its buckets")
-        sums = (histogram._sum_s, histogram._sum_squares, histogram._max_s)
-        if not all(map(math.isfinite, sums)) or (histogram.count and histogram._min_s == math.inf):
+        sums = [histogram._sum_s, histogram._sum_squares, histogram._max_s]
+        if histogram.count:
+            sums.append(histogram._min_s)
+        if not all(map(math.isfinite, sums)):
             raise ValueError("not a histogram: a sum is no number")
         return histogram
 

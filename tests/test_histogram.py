@@ -103,6 +103,7 @@ def test_json_is_read_back_and_merges(samples: list[float]) -> None:
         {"sum_squares": math.inf},
         {"max_s": math.inf},
         {"min_s": math.inf},
+        {"min_s": math.nan},
     ],
 )
 def test_broken_json_is_refused(change: dict[str, object]) -> None:

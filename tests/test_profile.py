@@ -417,3 +417,15 @@ def test_every_field_says_what_it_is(module: object) -> None:
             if isinstance(field, ast.AnnAssign):
                 documented = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
                 assert documented, f"{node.name}: {ast.unparse(field)}"
+
+
+def test_off_is_a_word_and_thresholds_are_read_with_the_rest() -> None:
+    text = "name: x\nsubscribers: {count: 1}\nphones: {ipsec: off}\nphases: [{fill: {rate: 1, to: 1}}]\n"
+    assert parse_profile(text).phones.ipsec == "off"
+    broken = text.replace("count: 1", "count: none") + 'thresholds: ["good", "bad"]\n'
+    with pytest.raises(ProfileError) as caught:
+        parse_profile(broken, "x", lambda threshold: "is bad" if threshold == "bad" else "")
+    assert [problem.path for problem in caught.value.problems] == [
+        "subscribers.count",
+        "thresholds[1]",
+    ]

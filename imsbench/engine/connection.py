@@ -39,6 +39,7 @@ _CAUSES = {
     errno.ETIMEDOUT: "tcp timeout",
     errno.EHOSTUNREACH: "unreachable",
     errno.ENETUNREACH: "unreachable",
+    errno.EPERM: "blocked by policy",
     errno.EADDRNOTAVAIL: "local address not available",
     errno.EADDRINUSE: "local port in use",
     errno.EMFILE: "out of open files",

@@ -41,11 +41,13 @@ class Health:
         wall_s, cpu_s (user + system of this process, seconds), loop_lag and gc_pauses (Histogram as
         JSON), memory_rss (bytes).
         """
+        # Taken away first: writing it down may itself collect garbage.
+        pauses, self._pauses = self._pauses, Histogram()
         return {
             "wall_s": clock() - self._began_at,
             "cpu_s": time.process_time() - self._cpu_s,
             "loop_lag": self._loop.lag.to_json(),
-            "gc_pauses": self._pauses.to_json(),
+            "gc_pauses": pauses.to_json(),
             "memory_rss": resident_bytes(),
         }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib.resources
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.resources.abc import Traversable
 from typing import Any, get_args
 
@@ -34,19 +34,32 @@ class ProfileError(Exception):
         return "\n".join(f"{self.origin}: {problem}" for problem in self.problems)
 
 
-def load_profile(path_or_name: str) -> Profile:
+ThresholdProblem = Callable[[str], str]
+"""What is wrong with the text of a threshold; "" if nothing is."""
+
+
+def _no_problem(_text: str) -> str:
+    return ""
+
+
+def load_profile(path_or_name: str, threshold_problem: ThresholdProblem = _no_problem) -> Profile:
     """The profile in a file, or the shipped one of that name. ProfileError carries all problems.
 
     What ends in .yaml or .yml or has a slash is a file; anything else is a name.
     """
     text = _read(path_or_name)
-    return parse_profile(text, path_or_name)
+    return parse_profile(text, path_or_name, threshold_problem)
 
 
-def parse_profile(text: str, origin: str = "profile") -> Profile:
-    """The profile of a YAML text; ProfileError carries all problems, ``origin`` names the text."""
+def parse_profile(
+    text: str, origin: str = "profile", threshold_problem: ThresholdProblem = _no_problem
+) -> Profile:
+    """The profile of a YAML text; ProfileError carries all problems, ``origin`` names the text.
+
+    ``threshold_problem`` says what is wrong with a threshold: profiles know no KPI.
+    """
     source = Source(text)
-    problems = list(source.problems)
+    problems = [*source.problems, *_threshold_problems(source, threshold_problem)]
     if not isinstance(source.value, dict):
         if not problems:
             problems.append(Problem("", 1, "must be a mapping: name, subscribers, phases …"))
@@ -101,6 +114,14 @@ def _unknown_name(name: str) -> Problem:
     return Problem(
         "", None, f"no shipped profile has this name; there are: {names}. A file ends in .yaml"
     )
+
+
+def _threshold_problems(source: Source, problem_of: ThresholdProblem) -> Iterator[Problem]:
+    thresholds = source.value.get("thresholds") if isinstance(source.value, dict) else None
+    for index, text in enumerate(thresholds if isinstance(thresholds, list) else ()):
+        path = f"thresholds[{index}]"
+        if isinstance(text, str) and (what := problem_of(text)):
+            yield Problem(path, source.line_of(path), what)
 
 
 def _order(problem: Problem) -> tuple[int, str]:

@@ -6,6 +6,7 @@ what it means where it means it, and an alias bomb stays small), tags, several d
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import yaml
@@ -14,6 +15,21 @@ import yaml
 _UNREADABLE = (yaml.YAMLError, ValueError, ArithmeticError, LookupError, AttributeError)
 _DEEPEST = 32
 """Lists and mappings in one another; profiles need five."""
+
+_BOOLEAN = "tag:yaml.org,2002:bool"
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.2's booleans: true and false. ``off`` is a word (YAML 1.1 takes it for false)."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, form) for tag, form in resolvers if tag != _BOOLEAN]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    _BOOLEAN, re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
 
 Path = tuple[str | int, ...]
 """Way to a value: keys and list positions."""
@@ -77,7 +93,7 @@ class Source:
     def _read(self, text: str) -> None:
         if not self._is_plain(text):
             return
-        loader = yaml.SafeLoader(text)
+        loader = _Loader(text)
         try:
             node = loader.get_single_node()
             if node is None:

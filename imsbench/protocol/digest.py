@@ -63,7 +63,9 @@ def serialize_digest(fields: Mapping[str, str]) -> str:
     """
     unquoted = _UNQUOTED | {"qop"} if "response" in fields else _UNQUOTED
     return f"{fields['scheme']} " + ",".join(
-        f"{name}={value}" if name in unquoted else f'{name}="{value}"'
+        f"{name}={value}"
+        if name in unquoted and re.fullmatch(_TOKEN, value)
+        else f'{name}="{value}"'
         for name, value in fields.items()
         if name != "scheme"
     )

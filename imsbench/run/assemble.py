@@ -166,7 +166,8 @@ def _count_reasons(profile: Profile, result: RunResult) -> list[str]:
 
 def _exit_code(result: RunResult, so_far: int, unvouched: int) -> int:
     codes = [so_far]
-    if any(threshold.state == "broken" for threshold in result.thresholds):
+    # Undefined is not kept: a gate that measured nothing must not open.
+    if any(threshold.state != "kept" for threshold in result.thresholds):
         codes.append(BROKEN)
     if not result.valid:
         codes.append(unvouched)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from imsbench.kpi.thresholds import parse_thresholds
-from imsbench.profile import Problem, Profile, ProfileError
+from imsbench.profile import Profile
 from imsbench.report import markdown
 from imsbench.report.result import ResultError, RunResult, read_result
 from imsbench.run import capture, network
@@ -39,12 +39,10 @@ class Finished:
         return self.result.exit_code
 
 
-def check_thresholds(profile: Profile) -> None:
-    """Read the profile's thresholds; ProfileError with all that cannot be read."""
-    _, errors = parse_thresholds(profile.thresholds)
-    if errors:
-        problems = [Problem(f"thresholds[{index}]", None, text) for index, text in errors]
-        raise ProfileError(profile.name, problems)
+def threshold_problem(text: str) -> str:
+    """What is wrong with a threshold of a profile; "" if it can be evaluated."""
+    _, errors = parse_thresholds([text])
+    return errors[0][1] if errors else ""
 
 
 def execute(

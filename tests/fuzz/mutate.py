@@ -29,7 +29,6 @@ class Mutator:
     """Makes inputs out of a pool of seeds; what turned out to be new is added to the pool."""
 
     MAX_POOL = 400
-    LONGEST_KEPT = 3_000
 
     def __init__(
         self,
@@ -41,6 +40,8 @@ class Mutator:
     ) -> None:
         self._random = source
         self._seeds = len(seeds)
+        # Long ones say nothing that short ones do not, and would make all that follow slow.
+        self._longest_kept = 2 * max(map(len, seeds), default=0)
         self._pool = list(seeds)
         self._words = (*words, *_WORDS)
         self._largest = largest
@@ -53,7 +54,7 @@ class Mutator:
 
     def keep(self, data: bytes) -> None:
         """Mutate this one further: it made a reader say something new."""
-        if len(data) > self.LONGEST_KEPT:
+        if len(data) > self._longest_kept:
             return
         if len(self._pool) < self._seeds + self.MAX_POOL:
             self._pool.append(data)

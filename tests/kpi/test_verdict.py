@@ -41,6 +41,17 @@ def test_lateness_limits(late_s: float, time_s: float, valid: bool) -> None:
     assert all("the generator was the queue" in reason for reason in verdict.reasons)
 
 
+def test_one_late_arrival_among_few_is_no_queue() -> None:
+    kpis = StepKpis()
+    for n in range(60):
+        kpis.record(success(time_s=0.010, late_s=0.030 if n == 7 else 0.0))
+    assert judge(kpis, planned=60).valid
+    for _ in range(30):
+        kpis.record(success(time_s=0.010, late_s=0.030))
+    (reason,) = judge(kpis, planned=90).reasons
+    assert reason.startswith("The mean of registrations is")
+
+
 def test_the_handshake_is_the_targets_not_the_generators() -> None:
     assert judge(late(0.0, 0.010, handshake_s=0.5)).valid
 

@@ -40,6 +40,8 @@ MODULES = (
     "des_generic", "gcm", "ghash-generic", "ctr", "crypto_null", "echainiv", "seqiv", "veth", "tun",
 )  # fmt: skip
 """Modules loaded before the command starts."""
+PROGRAMS = {"linux.uml": "user-mode-linux", "modprobe": "kmod", "ip": "iproute2"}
+"""What must be installed, and the packages that have it."""
 APT_LINE = "sudo apt-get install -y user-mode-linux kmod iproute2"
 TIMEOUT_S = 600.0
 MEMORY_MB = 1536
@@ -68,8 +70,7 @@ class Ended:
 
 def missing() -> str:
     """What this machine lacks to run a guest, and the line that brings it; empty: nothing."""
-    programs = {"linux.uml": "user-mode-linux", "modprobe": "kmod", "ip": "iproute2"}
-    lacking = [package for program, package in programs.items() if not _program(program)]
+    lacking = [package for program, package in PROGRAMS.items() if not _program(program)]
     if sys.platform != "linux" or os.uname().machine != "x86_64":
         return f"user-mode Linux does not run on {sys.platform} {os.uname().machine}"
     return f"needs {', '.join(lacking)}: {APT_LINE}" if lacking else ""
@@ -108,6 +109,7 @@ def _write_job(job: Path, command: Sequence[str], environment: Mapping[str, str]
         "HOME": "/run/home",
         "TMPDIR": "/run/tmp",
         "LANG": "C.UTF-8",
+        "NO_COLOR": "1",  # the output is a terminal to the command
         "PYTHONDONTWRITEBYTECODE": "1",
         INSIDE: "1",
     }
@@ -172,9 +174,7 @@ def _command_line(job: Path, output: int) -> list[str]:
     ]  # fmt: skip
 
 
-def _read(
-    reader: int, deadline: float, echo: Callable[[bytes], object]
-) -> tuple[bytes, bool]:
+def _read(reader: int, deadline: float, echo: Callable[[bytes], object]) -> tuple[bytes, bool]:
     """All that comes until the guest ends, and whether it ended in time."""
     parts: list[bytes] = []
     while True:

@@ -309,6 +309,11 @@ def test_serialize_and_parse_are_a_pair(fields: dict[str, str], credentials: boo
     assert parse_digest(serialize_digest(fields)) == fields
 
 
+def test_only_tokens_are_written_without_quotes() -> None:
+    fields = parse_digest('Digest algorithm="a, b",nc="",stale=true')
+    assert serialize_digest(fields) == 'Digest algorithm="a, b",nc="",stale=true'
+
+
 @given(st.text(max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
     for value in (text, f"Digest {text}"):
