@@ -2,7 +2,7 @@
 
 Started by a coordinator it is configured over the control channel (imsbench.host.control); by hand with
 
-    python -m simulators.core PROFILE --listen ADDRESS [--hss ADDRESS:PORT] [--null]
+    python -m simulators.core PROFILE --listen ADDRESS [--hss ADDRESS:PORT] [--pcrf ADDRESS:PORT] [--null]
 """
 
 from __future__ import annotations
@@ -86,12 +86,14 @@ def _run_by_hand(arguments: list[str]) -> int:
     parser.add_argument("profile", help="profile (YAML): subscribers, IPsec, expiry")
     parser.add_argument("--listen", required=True, help="ADDRESS[:PORT] of the P-CSCF")
     parser.add_argument("--hss", default="127.0.0.1:3868", help="ADDRESS:PORT of the HSS")
+    parser.add_argument("--pcrf", default="", help="ADDRESS:PORT of the PCRF; without it no Rx")
     parser.add_argument("--null", action="store_true", help="the null target, without a HSS")
     options = parser.parse_args(arguments)
     config = _config_of(options.profile)
     host, port = _split(options.listen, 5060)
     config["listen"] = [host, port]
     config["hss"] = list(_split(options.hss, 3868))
+    config["pcrf"] = list(_split(options.pcrf, 3868)) if options.pcrf else None
     config["ip_version"] = 6 if ":" in host else 4
     if options.null:
         serve(NullSettings.from_config(config), None)

@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from typing import Protocol
 
-from imsbench.protocol.address import host_port, parse_uri
+from imsbench.protocol.address import host_port, parse_uri, same_address
 from imsbench.protocol.sip import Header, Request, tag_of
 from simulators.core.answer import Answer, refusal
 from simulators.core.callend import Calls
@@ -69,7 +69,7 @@ class Routes:
     def is_own(self, uri: str) -> bool:
         """Whether a Route entry names this P-CSCF."""
         parsed = parse_uri(uri)
-        return parsed.host == self._host and (parsed.port or 5060) in self._ports
+        return same_address(parsed.host, self._host) and (parsed.port or 5060) in self._ports
 
 
 class CallSetup:

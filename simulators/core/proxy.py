@@ -360,6 +360,7 @@ class Proxy:
             transaction.timer.cancel()
             transaction.timer = None
         request = transaction.request
+        transaction.forwarded, transaction.last = None, b""  # its call may last long
         self._servers.pop((transaction.phone.impi, request.branch, request.method), None)
         if transaction.target is not None:
             self._clients.pop(transaction.branch, None)

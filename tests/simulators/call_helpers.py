@@ -51,16 +51,24 @@ class CallPhone(TestPhone):
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         sip = SipReader()
-        while data := await reader.read(65536):
-            for message in sip.feed(data):
-                assert not isinstance(message, Malformed), message
-                if isinstance(message, Request) and message.method == "NOTIFY":
-                    self.send(response_to(message, 200, "OK"))
-                elif message.method in ("REGISTER", "SUBSCRIBE"):
-                    assert isinstance(message, Response)
-                    self._responses.put_nowait(message)
-                else:
-                    self.inbox.put_nowait(message)
+        try:
+            while data := await reader.read(65536):
+                for message in sip.feed(data):
+                    self._on_message(message)
+        except ConnectionError:
+            pass
+        finally:
+            self.closed.set()
+
+    def _on_message(self, message: Request | Response | Malformed) -> None:
+        assert not isinstance(message, Malformed), message
+        if isinstance(message, Request) and message.method == "NOTIFY":
+            self.send(response_to(message, 200, "OK"))
+        elif message.method in ("REGISTER", "SUBSCRIBE"):
+            assert isinstance(message, Response)
+            self._responses.put_nowait(message)
+        else:
+            self.inbox.put_nowait(message)
 
     async def connect(self, address: tuple[str, int] | None = None) -> None:
         """See TestPhone."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 
 import pytest
 
-from imsbench.protocol.sip import Response, response_to
+from imsbench.protocol.sip import Request, Response, response_to, serialize_message
 from simulators.core.cxclient import CxFailure
 from tests.simulators.call_helpers import (
     Callee,
@@ -643,3 +644,64 @@ def test_a_contact_that_is_none_in_a_response_is_counted() -> None:
             assert core.counters["malformed: Contact of a response"] == 1
 
     run(scenario)
+
+
+def test_mutated_messages_never_raise() -> None:
+    async def scenario() -> None:
+        raised: list[dict[str, object]] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: raised.append(context))
+        random = Random(7)
+        async with two_phones() as (core, caller, callee):
+            for turn in range(150):
+                await reconnect(caller, callee)
+                a = Caller(caller, callee.subscriber.impu_tel)
+                caller.writer.write(mutated(a.build("INVITE", body=sdp(caller)), random))
+                a.invite(body=sdp(caller))
+                await asyncio.sleep(0.002)
+                while not callee.inbox.empty():
+                    message = callee.inbox.get_nowait()
+                    if isinstance(message, Request) and message.method != "ACK":
+                        status = random.choice((180, 183, 200, 486))
+                        contact = ("contact", f"<{callee.contact}>")
+                        answer = response_to(message, status, "?", to_tag="b", headers=[contact])
+                        callee.writer.write(mutated(answer, random))
+                        callee.send(answer)
+                await asyncio.sleep(0.002)
+                a.remote += ";tag=b"
+                a.target = callee.contact
+                for method in ("ACK", "PRACK", "BYE", "CANCEL"):
+                    caller.writer.write(mutated(a.build(method), random))
+                await asyncio.sleep(0.002 if turn % 10 else 0.02)
+            assert core.counters["calls attempted"] > 100
+            assert not [name for name in core.counters if name.startswith("internal")]
+        assert not raised, raised
+
+    run(scenario)
+
+
+def mutated(message: Request | Response, random: Random) -> bytes:
+    """The message with a few bytes changed, lost or doubled."""
+    data = bytearray(serialize_message(message))
+    for _ in range(random.randint(1, 4)):
+        at = random.randrange(len(data))
+        match random.randrange(4):
+            case 0:
+                data[at] = random.choice(b'\r\n ;,<>"@:=\x00\xff09az')
+            case 1:
+                del data[at : at + random.randint(1, 12)]
+            case 2:
+                data[at:at] = data[max(0, at - 20) : at]
+            case _:
+                data[at:at] = random.choice((b"\r\n", b";tag=b", b"<", b"\xc3\x28", b"sip:", b","))
+    return bytes(data)
+
+
+async def reconnect(*phones: CallPhone) -> None:
+    """Phones whose connection was closed for its bytes register anew; what came is forgotten."""
+    for phone in phones:
+        if phone.closed.is_set():
+            await phone.close()
+            await phone.attach()
+        while not phone.inbox.empty():
+            phone.inbox.get_nowait()

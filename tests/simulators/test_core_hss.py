@@ -13,6 +13,8 @@ from simulators.core import hssclient
 from simulators.core.service import ReferenceCore
 from simulators.core.settings import CoreSettings
 from simulators.hss import HssNode, Procedures
+from tests.simulators.call_helpers import Caller, CallPhone, answered, ends, free_port
+from tests.simulators.call_helpers import run as run_calls
 from tests.simulators.core_helpers import DOMAIN, POPULATION, TestPhone
 from tests.simulators.test_core_registration import run
 
@@ -22,7 +24,8 @@ async def core_and_hss() -> AsyncIterator[tuple[ReferenceCore, HssNode]]:
     """Both, connected."""
     hss = HssNode(Procedures(POPULATION, seed=1), origin_host="hss.test", origin_realm=DOMAIN)
     address = await hss.peer.listen("127.0.0.1", 0)
-    settings = CoreSettings(listen=("127.0.0.1", 0), domain=DOMAIN, ipsec="off", hss=address)
+    listen = ("127.0.0.1", free_port())
+    settings = CoreSettings(listen=listen, domain=DOMAIN, ipsec="off", hss=address)
     core = ReferenceCore(settings, None)
     await core.start()
     try:
@@ -71,6 +74,26 @@ def test_a_phone_that_is_ahead_resynchronises() -> None:
             await phone.close()
 
     run(scenario)
+
+
+def test_a_call_is_one_lir() -> None:
+    async def scenario() -> None:
+        async with core_and_hss() as (core, hss):
+            caller, callee = CallPhone(core, 0), CallPhone(core, 1)
+            await caller.attach()
+            await callee.attach()
+            a, b = await answered(caller, callee)
+            await ends(a, b)
+            assert hss.commands["LIR"].count == 1
+            assert (await callee.exchange(callee.refresh(0))).status == 200
+            for uri, status in ((callee.subscriber.impu_tel, 480), ("tel:+19999999999", 404)):
+                nobody = Caller(caller, uri)
+                nobody.invite()
+                await caller.response(100, "INVITE")
+                await nobody.fails(status)
+            assert hss.commands["LIR"].results == {"2001": 1, "exp. 5003": 1, "exp. 5001": 1}
+
+    run_calls(scenario)
 
 
 def test_an_rtr_ends_the_registration() -> None:
