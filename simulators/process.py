@@ -21,6 +21,7 @@ from typing import Any
 
 from imsbench.host.control import ControlChannel, child_channel, die_with_parent
 from imsbench.protocol.address import split_host_port
+from imsbench.subscriber import Population
 from simulators.node import Node
 from simulators.peer import PeerError
 
@@ -43,6 +44,32 @@ class Role:
     """The node of a ``config`` message; KeyError, TypeError or ValueError if it is not of its form."""
     config_from_profile: Callable[[Any], dict[str, Any]]
     """The ``config`` message that belongs to a profile, for a simulator on the host itself."""
+
+
+def config_of(name: str, settings: Any, profile: Any) -> dict[str, Any]:
+    """What the ``config`` messages of all simulators share, for one that serves on the host itself."""
+    people = profile.subscribers.model_dump()
+    people |= {"seed": profile.seed, "domain": people["domain"].lower()}
+    domain = Population(**people | {"k": None, "op": None, "opc": None}).home_domain
+    listen = settings.listen
+    return {
+        "listen": split_host_port(listen) if listen else ("127.0.0.1", DIAMETER_PORT),
+        "origin_host": f"{name.lower()}.{domain}",
+        "origin_realm": domain,
+        "response_time": distribution_config(settings.response_time),
+        "error_share": settings.error_share,
+        "error_result": settings.error_result,
+        "seed": profile.seed,
+    }
+
+
+def distribution_config(distribution: Any) -> dict[str, Any]:
+    """A profile's distribution as a ``config`` message has it."""
+    return {
+        "kind": distribution.kind,
+        "mean_s": distribution.mean,
+        "sigma": distribution.sigma,
+    }
 
 
 class Control:

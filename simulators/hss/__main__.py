@@ -9,13 +9,12 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from imsbench.protocol.address import split_host_port
 from imsbench.subscriber import Population
 from simulators.hss.node import HssNode
 from simulators.hss.procedures import Procedures
 from simulators.hss.userdata import FilterCriteria
 from simulators.node import Injection
-from simulators.process import DIAMETER_PORT, Role, serve
+from simulators.process import Role, config_of, serve
 
 
 def node_from_config(config: Mapping[str, Any]) -> HssNode:
@@ -38,23 +37,12 @@ def config_from_profile(profile: Any) -> dict[str, Any]:
     """The ``config`` message that belongs to a profile, for an HSS on the host itself."""
     from imsbench.profile import Hss
 
-    hss = profile.simulators.hss or Hss()
     people = profile.subscribers.model_dump()
     people |= {"seed": profile.seed, "domain": people["domain"].lower()}
-    domain = Population(**people | {"k": None, "op": None, "opc": None}).home_domain
-    return {
+    hss = profile.simulators.hss or Hss()
+    return config_of("HSS", hss, profile) | {
         "population": people,
-        "listen": split_host_port(hss.listen) if hss.listen else ("127.0.0.1", DIAMETER_PORT),
-        "origin_host": f"hss.{domain}",
-        "origin_realm": domain,
-        "response_time": {
-            "kind": hss.response_time.kind,
-            "mean_s": hss.response_time.mean,
-            "sigma": hss.response_time.sigma,
-        },
-        "error_share": hss.error_share,
-        "error_result": hss.error_result,
-        "seed": profile.seed,
+        "filter_criteria": [one.model_dump(mode="json") for one in hss.filter_criteria],
     }
 
 

@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from imsbench.distribution import Distribution
-from imsbench.subscriber import Population
-from simulators.codec import Result
 from simulators.node import Injection
 from simulators.pcrf.node import PcrfNode
-from simulators.process import DIAMETER_PORT, Role, serve
+from simulators.process import Role, config_of, distribution_config, serve
 
 
 def node_from_config(config: Mapping[str, Any]) -> PcrfNode:
@@ -31,17 +29,12 @@ def node_from_config(config: Mapping[str, Any]) -> PcrfNode:
 
 def config_from_profile(profile: Any) -> dict[str, Any]:
     """The ``config`` message that belongs to a profile, for a PCRF on the host itself."""
-    people = profile.subscribers.model_dump()
-    people |= {"seed": profile.seed, "domain": people["domain"].lower()}
-    domain = Population(**people | {"k": None, "op": None, "opc": None}).home_domain
-    return {
-        "listen": ("127.0.0.1", DIAMETER_PORT),
-        "origin_host": f"pcrf.{domain}",
-        "origin_realm": domain,
-        "response_time": {},
-        "error_share": 0.0,
-        "error_result": Result.UNABLE_TO_COMPLY,
-        "seed": profile.seed,
+    from imsbench.profile import Pcrf
+
+    pcrf = profile.simulators.pcrf or Pcrf()
+    return config_of("PCRF", pcrf, profile) | {
+        "silence_share": pcrf.silence_share,
+        "bearer_setup": distribution_config(pcrf.bearer_setup),
     }
 
 

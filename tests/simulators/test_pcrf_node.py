@@ -25,6 +25,7 @@ from simulators.base import DiameterMessage
 from simulators.codec import Result
 from simulators.connection import AnswerTimeout, Connection
 from simulators.pcrf import Injection, PcrfNode
+from simulators.pcrf.__main__ import config_from_profile, node_from_config
 from simulators.peer import NoConnection, Peer
 from simulators.rx import (
     RX,
@@ -400,14 +401,31 @@ name: alone
 description: A PCRF for a core elsewhere.
 subscribers: {count: 10}
 target: {kind: external, name: a core, version: "1", pcscf: "192.0.2.1:5060"}
-simulators: {hss: {listen: "127.0.0.1:3868"}}
+simulators:
+  hss: {listen: "127.0.0.1:3868"}
+  pcrf: {listen: "127.0.0.1:3869", silence_share: 0.5, bearer_setup: {kind: uniform, mean: 80ms}}
 phases: [{fill: {rate: 1, to: 10}}]
 """
 
 
+def test_a_profile_and_a_coordinator_configure_alike(tmp_path: Path) -> None:
+    from imsbench.profile import load_profile
+    from imsbench.run.configs import pcrf_config
+    from imsbench.run.topology import Node
+
+    path = tmp_path / "alone.yaml"
+    path.write_text(PROFILE)
+    profile = load_profile(str(path))
+    mine, theirs = config_from_profile(profile), pcrf_config(profile, Node())
+    assert list(mine.pop("listen")) == ["127.0.0.1", 3869]
+    assert {key: theirs[key] for key in mine} == mine
+    assert mine["bearer_setup"] == {"kind": "uniform", "mean_s": 0.08, "sigma": 1.0}
+    assert node_from_config(theirs).peer.origin_host == mine["origin_host"].encode()
+
+
 def test_alone_it_serves_anybody(tmp_path: Path) -> None:
     profile = tmp_path / "alone.yaml"
-    profile.write_text(PROFILE)
+    profile.write_text(PROFILE.replace("0.5", "0.0"))
     port = free_port()
     command = [sys.executable, "-m", MODULE, str(profile), "--listen", f"127.0.0.1:{port}"]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
