@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -55,8 +56,18 @@ class Step:
     """The calls, where it has any."""
 
     @property
+    def evaluated_calls(self) -> int | None:
+        """Call attempts due after the warm-up; None if that is left to chance (Poisson)."""
+        if self.kind != "calls":
+            return 0
+        if self.arrivals == "poisson":
+            return None
+        # Attempt i is due at i / rate.
+        return self.attempts - math.ceil(self.warm_up_s * self.rate - 1e-9)
+
+    @property
     def attempts(self) -> int:
-        """Initial registrations that the plan holds."""
+        """Initial registrations, or call attempts with those of the warm-up, that the plan holds."""
         match self.kind:
             case "fill":
                 return self.registered - self.registered_before

@@ -17,7 +17,8 @@ from imsbench.report.form import (
     strike,
     table,
 )
-from imsbench.report.result import Failure, HssResult, RunResult, StepResult
+from imsbench.report.parts import Failure, SimulatorResult
+from imsbench.report.result import RunResult, StepResult
 from imsbench.report.tables import Lines, invalid, name_of, pairs
 
 _NAMES = {
@@ -186,10 +187,10 @@ def hss(result: RunResult) -> Lines:
     )
 
 
-def hss_mean_s(hss_result: HssResult) -> float:
-    """Mean response time over all commands, seconds; NaN without any."""
+def mean_response_s(result: SimulatorResult) -> float:
+    """A simulator's mean response time over all commands, seconds; NaN without any."""
     merged = Histogram()
-    for command in hss_result.commands.values():
+    for command in result.commands.values():
         merged.merge(command.response_time)
     return merged.mean
 

@@ -11,25 +11,28 @@ import json
 import pathlib
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    AwareDatetime,
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    PlainValidator,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, AwareDatetime, Field, ValidationError, model_validator
 
-from imsbench.histogram import Histogram
-from imsbench.kpi.kpis import StepKpis
+from imsbench.kpi.sessions import SessionKpis
 from imsbench.kpi.thresholds import State, parse_threshold
 from imsbench.profile import Profile
+from imsbench.report.parts import (
+    CoreResult,
+    Counts,
+    EndedCalls,
+    Failure,
+    Host,
+    HssResult,
+    KpisField,
+    Part,
+    PcrfResult,
+    TargetUsage,
+    WorkerHealth,
+    WorkerResult,
+)
 
-SCHEMA_VERSION: Literal[1] = 1
-"""Raised when a file of the version before can no longer be read."""
+SCHEMA_VERSION: Literal[2] = 2
+"""Raised when the form changes. Version 1 had no calls; its files are read as runs without any."""
 
 Status = Literal["complete", "interrupted", "target_died", "generator_failed"]
 
@@ -38,127 +41,9 @@ class ResultError(Exception):
     """A file that is not a result of this program, or not one this version can read."""
 
 
-def _histogram(value: object) -> Histogram:
-    if isinstance(value, Histogram):
-        return value
-    if not isinstance(value, dict):
-        raise ValueError("must be a histogram")
-    return Histogram.from_json(value)
-
-
-def _kpis(value: object) -> StepKpis:
-    if isinstance(value, StepKpis):
-        return value
-    if not isinstance(value, dict):
-        raise ValueError("must be the KPIs of a step")
-    return StepKpis.from_json(value)
-
-
 def _threshold(text: str) -> str:
     parse_threshold(text)
     return text
-
-
-HistogramField = Annotated[
-    Histogram,
-    PlainValidator(_histogram),
-    PlainSerializer(lambda histogram: histogram.to_json(), return_type=dict[str, Any]),
-]
-KpisField = Annotated[
-    StepKpis,
-    PlainValidator(_kpis),
-    PlainSerializer(lambda kpis: kpis.to_json(), return_type=dict[str, Any]),
-]
-Counts = dict[str, int]
-
-
-class Part(BaseModel):
-    """Base of all parts of a result: nothing unknown, no NaN."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True)
-
-
-class Told(Part):
-    """Base of the parts that a child process tells; its message may say more than is kept."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
-class Host(Part):
-    """A machine that took part."""
-
-    role: str
-    """What it did: "generator and target"."""
-    system: str
-    """Operating system as its os-release names it."""
-    kernel: str
-    """Kernel name, release and machine (uname)."""
-    cpu: str = ""
-    """Processor model."""
-    cpus: int
-    """Processors this run could use."""
-    memory_bytes: int
-    """Main memory."""
-    open_files: int
-    """Open-file limit of a process of the run (RLIMIT_NOFILE, soft after raising)."""
-    python: str = ""
-    """Python implementation and version."""
-
-
-class LadderEntry(Told):
-    """One message, or one event, of a failed attempt."""
-
-    at: float
-    """Seconds from the instant at which the attempt was due."""
-    direction: Literal["->", "<-", "--"]
-    """From the phone, to the phone, or an event at the phone."""
-    text: str
-    """The message's first line, or the event in words."""
-    protected: bool = False
-    """Whether it travelled inside a security association."""
-
-
-class Failure(Told):
-    """The first failure of its kind in a step; the KPIs have the count."""
-
-    procedure: str
-    """What was attempted."""
-    stage: str
-    """Where it failed."""
-    cause: str
-    """Why, in fixed words."""
-    detail: str = ""
-    """What the far end said of it."""
-    phone: int
-    """Number of the subscriber."""
-    ladder: list[LadderEntry] = []
-    """Its messages, in time order."""
-
-
-class WorkerHealth(Told):
-    """One worker's view of itself in one step."""
-
-    wall_s: Annotated[float, Field(gt=0)]
-    """Length of the stretch that was measured, seconds."""
-    cpu_s: Annotated[float, Field(ge=0)]
-    """CPU time of the process in it, user and system, seconds."""
-    loop_lag: HistogramField
-    """How late the loop woke for its timers."""
-    gc_pauses: HistogramField
-    """Garbage collections."""
-    memory_rss: int
-    """Resident memory at its end, bytes."""
-    started: int
-    """Arrivals of the plan that started an attempt."""
-    dropped: int
-    """Arrivals of the plan that found no phone to use."""
-    first_due_at: float = 0.0
-    """Beginning of the plan on the monotonic clock, seconds."""
-
-    @property
-    def cpu_share(self) -> float:
-        """CPU time per wall time: 1 is a whole core."""
-        return self.cpu_s / self.wall_s
 
 
 class Repair(Part):
@@ -191,12 +76,14 @@ class StepResult(Part):
     """All workers' KPIs, merged."""
     health: list[WorkerHealth]
     """Each worker's view of itself."""
-    counters: Counts = {}
+    counters: Counts = Field(default_factory=dict)
     """Counted events of this step, all workers together."""
-    failures: list[Failure] = []
+    failures: list[Failure] = Field(default_factory=list)
     """The first failure of each kind."""
-    reasons: list[str] = []
+    reasons: list[str] = Field(default_factory=list)
     """Why the generator cannot vouch for it; empty: valid."""
+    sut: TargetUsage | None = None
+    """What the target used in it; null: not measured."""
     repair: Repair | None = None
     """The fill before it, if its precondition had to be restored."""
 
@@ -204,62 +91,6 @@ class StepResult(Part):
     def valid(self) -> bool:
         """Whether the generator vouches for its numbers."""
         return not self.reasons
-
-
-class CommandResult(Told):
-    """What became of one Diameter command at a simulator."""
-
-    count: int
-    """Requests answered."""
-    results: Counts
-    """Answers by result: "2001", "exp. 2002"."""
-    response_time: HistogramField
-    """Request read to answer written."""
-
-
-class HssResult(Told):
-    """What the HSS simulator measured."""
-
-    commands: dict[str, CommandResult]
-    """By command: "UAR", "MAR", "SAR", "LIR"."""
-    registered: int
-    """Subscribers registered at its end."""
-    counters: Counts = {}
-    """Counted events."""
-
-
-class CoreResult(Told):
-    """What an embedded target said of itself."""
-
-    counters: Counts
-    """Counted events."""
-    registered: int = 0
-    """Bindings at its end."""
-    sas: int = 0
-    """Security associations at its end."""
-    connections: int = 0
-    """TCP connections at its end."""
-    backend: str = ""
-    """Who did ESP."""
-    backend_counters: Counts = {}
-    """Packets and drops of ESP."""
-
-
-class WorkerResult(Told):
-    """One worker at the end of the run."""
-
-    registered: int
-    """Phones registered."""
-    connections: int = 0
-    """TCP connections held."""
-    counters: Counts = {}
-    """Counted events of the whole run."""
-    backend: str = "off"
-    """Who did ESP."""
-    backend_counters: Counts = {}
-    """Packets and drops of ESP."""
-    memory_rss: int = 0
-    """Resident memory, bytes."""
 
 
 class ThresholdResult(Part):
@@ -271,14 +102,14 @@ class ThresholdResult(Part):
     """Over all steps."""
     steps: dict[int, float]
     """What was compared, by step; only steps in which it was defined."""
-    broken_in: list[int] = []
+    broken_in: list[int] = Field(default_factory=list)
     """Steps that broke it."""
 
 
 class RunResult(Part):
     """One run of one profile against one target."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     """Form of this file."""
     id: str
     """Name of the result's folder."""
@@ -304,13 +135,19 @@ class RunResult(Part):
     """The steps that were begun, in order."""
     hss: HssResult | None = None
     """The HSS simulator, if there was one and it lived to tell."""
+    pcrf: PcrfResult | None = None
+    """The PCRF simulator, if there was one and it lived to tell."""
+    idle: TargetUsage | None = None
+    """What the target used before any load; null: not measured."""
+    ended_calls: EndedCalls | None = None
+    """What became of the memory of ended calls; null: not measured."""
     core: CoreResult | None = None
     """The embedded target, if there was one and it lived to tell."""
-    workers: list[WorkerResult] = []
+    workers: list[WorkerResult] = Field(default_factory=list)
     """The workers that lived to tell."""
-    thresholds: list[ThresholdResult] = []
+    thresholds: list[ThresholdResult] = Field(default_factory=list)
     """The profile's thresholds, judged."""
-    reasons: list[str] = []
+    reasons: list[str] = Field(default_factory=list)
     """Why the generator cannot vouch for the run as a whole; empty: it can."""
     exit_code: int
     """What the process returned."""
@@ -342,12 +179,12 @@ class RunResult(Part):
         version = data.get("schema_version") if isinstance(data, dict) else None
         if version is None:
             raise ResultError("is not a result of imsbench: it has no schema_version")
-        if version != SCHEMA_VERSION:
+        if version not in (1, SCHEMA_VERSION):
             raise ResultError(
-                f"has schema version {version!r}; this imsbench reads {SCHEMA_VERSION}"
+                f"has schema version {version!r}; this imsbench reads 1 and {SCHEMA_VERSION}"
             )
         try:
-            return cls.model_validate(data)
+            return cls.model_validate(_from_version_1(data) if version == 1 else data)
         except ValidationError as error:
             raise ResultError(_spell(error)) from None
 
@@ -361,6 +198,16 @@ def read_result(path: pathlib.Path) -> RunResult:
         raise ResultError(f"{file}: cannot be read: {error.strerror or error}") from None
     except (ResultError, ValueError) as error:  # ValueError: a NUL in the path
         raise ResultError(f"{file}: {error}") from None
+
+
+def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
+    """A result of version 1 as one of this version: no calls, the rest as it was."""
+    steps = data.get("steps")
+    for step in steps if isinstance(steps, list) else []:
+        for part in (step, step.get("repair")) if isinstance(step, dict) else ():
+            if isinstance(part, dict) and isinstance(part.get("kpis"), dict):
+                part["kpis"].setdefault("sessions", SessionKpis().to_json())
+    return data | {"schema_version": SCHEMA_VERSION}
 
 
 def _spell(error: ValidationError) -> str:

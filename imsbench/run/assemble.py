@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from math import isnan, nan
 
 import imsbench
 from imsbench.kpi.thresholds import Threshold, overall, parse_thresholds
 from imsbench.kpi.verdict import judge_response_time, judge_step
-from imsbench.profile import Hss, Profile
-from imsbench.report.account import hss_mean_s
-from imsbench.report.result import (
+from imsbench.profile import Hss, Pcrf, Profile, Step
+from imsbench.report.account import mean_response_s
+from imsbench.report.parts import (
     CoreResult,
+    EndedCalls,
     Failure,
     HssResult,
-    Repair,
-    RunResult,
-    StepResult,
-    ThresholdResult,
+    PcrfResult,
+    TargetUsage,
     WorkerHealth,
     WorkerResult,
 )
+from imsbench.report.result import Repair, RunResult, StepResult, ThresholdResult
 from imsbench.run import topology
 from imsbench.run.exits import BROKEN, KEPT, UNVOUCHED, gravest
 from imsbench.run.machine import this_host
-from imsbench.run.record import RunRecord, StepRecord
+from imsbench.run.record import Json, RunRecord, StepRecord
+
+PCRF = "pcrf"
+"""Name of the PCRF's process."""
 
 GENERATOR_DROPS = (
     "esp tun_write_failed",
@@ -44,6 +48,7 @@ def assemble(
     """
     embedded = profile.target.kind != "external"
     hss = record.simulators.get(topology.HSS)
+    pcrf = record.simulators.get(PCRF)
     core = record.simulators.get(topology.CORE)
     result = RunResult(
         id=identifier,
@@ -58,12 +63,15 @@ def assemble(
         hosts=[this_host("generator and target" if embedded else "generator")],
         steps=[_step(profile, step) for step in record.steps],
         hss=HssResult.model_validate(hss) if hss else None,
+        pcrf=PcrfResult.model_validate(pcrf) if pcrf else None,
+        idle=_usage(record.idle),
+        ended_calls=EndedCalls.model_validate(record.ended_calls) if record.ended_calls else None,
         core=CoreResult.model_validate(core) if core else None,
         workers=[WorkerResult.model_validate(told) for _, told in sorted(record.workers.items())],
         thresholds=[_judge(threshold, record.steps) for threshold in _thresholds(profile)],
         exit_code=KEPT,
     )
-    reasons = _hss_reasons(profile, result) + _count_reasons(profile, result)
+    reasons = _simulator_reasons(profile, result) + _count_reasons(profile, result)
     if record.status == "generator_failed":
         reasons.append(f"The generator failed: {record.reason}.")
     result = result.model_copy(update={"reasons": reasons})
@@ -83,8 +91,13 @@ def _step(profile: Profile, record: StepRecord) -> StepResult:
         counters=record.counters,
         failures=[Failure.model_validate(failure) for failure in record.failures],
         reasons=_step_reasons(profile, record, health),
+        sut=_usage(record.sut),
         repair=_repair(record.repair),
     )
+
+
+def _usage(told: Json | None) -> TargetUsage | None:
+    return None if told is None else TargetUsage.model_validate(told)
 
 
 def _step_reasons(profile: Profile, record: StepRecord, health: list[WorkerHealth]) -> list[str]:
@@ -93,7 +106,8 @@ def _step_reasons(profile: Profile, record: StepRecord, health: list[WorkerHealt
     drops["arrivals that found no phone"] = sum(part.dropped for part in health)
     verdict = judge_step(
         record.kpis,
-        planned=step.attempts,
+        planned=0 if step.kind == "calls" else step.attempts,
+        planned_calls=_planned_calls(step, health),
         cpu_shares=[part.cpu_share for part in health],
         cpu_limit=profile.generator.cpu_limit,
         drops=drops,
@@ -106,6 +120,13 @@ def _step_reasons(profile: Profile, record: StepRecord, health: list[WorkerHealt
             f"{step.registered_before:,} are its precondition."
         )
     return reasons
+
+
+def _planned_calls(step: Step, health: list[WorkerHealth]) -> int:
+    """Calls that the step must have counted: by the plan, or as many as Poisson made due in it."""
+    if step.evaluated_calls is not None:
+        return step.evaluated_calls
+    return sum(part.started for part in health)
 
 
 def _repair(record: StepRecord | None) -> Repair | None:
@@ -134,15 +155,19 @@ def _judge(threshold: Threshold, steps: list[StepRecord]) -> ThresholdResult:
     )
 
 
-def _hss_reasons(profile: Profile, result: RunResult) -> list[str]:
-    """The HSS simulator's achieved response time against the configured one."""
-    if result.hss is None:
-        return []
-    if not any(command.response_time.count for command in result.hss.commands.values()):
-        return []
-    configured = profile.simulators.hss or Hss()
-    verdict = judge_response_time("HSS", configured.response_time.mean, hss_mean_s(result.hss))
-    return list(verdict.reasons)
+def _simulator_reasons(profile: Profile, result: RunResult) -> list[str]:
+    """The simulators' achieved response times against the configured ones."""
+    simulators = profile.simulators
+    judged = (
+        ("HSS", result.hss, (simulators.hss or Hss()).response_time.mean),
+        ("PCRF", result.pcrf, (simulators.pcrf or Pcrf()).response_time.mean),
+    )
+    reasons: list[str] = []
+    for name, measured, configured_s in judged:
+        mean_s = nan if measured is None else mean_response_s(measured)
+        if not isnan(mean_s):
+            reasons += judge_response_time(name, configured_s, mean_s).reasons
+    return reasons
 
 
 def _count_reasons(profile: Profile, result: RunResult) -> list[str]:

@@ -7,7 +7,7 @@ import platform
 import resource
 from pathlib import Path
 
-from imsbench.report.result import Host
+from imsbench.report.parts import Host
 
 
 def this_host(role: str) -> Host:

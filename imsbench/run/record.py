@@ -35,6 +35,8 @@ class StepRecord:
     """Counters of this step, added over the workers."""
     failures: list[Json] = field(default_factory=list)
     """The first failure of each kind, with its ladder."""
+    sut: Json | None = None
+    """What the target used of its machine in this step; None: not measured."""
     complete: bool = False
     """Whether every worker ended it; False: the run ended within it."""
     repair: StepRecord | None = None
@@ -67,7 +69,11 @@ class RunRecord:
     workers: dict[str, Json] = field(default_factory=dict)
     """Each worker's ``result`` message."""
     simulators: dict[str, Json] = field(default_factory=dict)
-    """The HSS's and the core's ``result`` messages."""
+    """The ``result`` messages of the HSS, the PCRF and the core."""
+    idle: Json | None = None
+    """What the target used of its machine before any load; None: not measured."""
+    ended_calls: Json | None = None
+    """What became of the memory of ended calls; None: not measured."""
     status: Status = "complete"
     """"complete", "interrupted", "target_died" or "generator_failed"."""
     reason: str = ""

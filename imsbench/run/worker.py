@@ -70,6 +70,7 @@ class Worker:
         self._run: StepRun | None = None
         self._repair = False
         self._kpis = StepKpis()
+        self._outside = StepKpis()
         self._failures: dict[tuple[str, str, str], Message] = {}
         self._ladders: list[list[Message]] = []
         self._before: Counter[str] = Counter()
@@ -241,6 +242,7 @@ class Worker:
             backend_counters=self._backend.counters() if self._backend is not None else {},
             ladders=self._ladders,
             memory_rss=resident_bytes(),
+            outside=self._outside.to_json(),
             pcap=pcap,
         )
 
@@ -251,6 +253,7 @@ class Worker:
             self._ladders.append(_ladder(outcome))
         if outcome.step != self._phones.step or outcome.step < 0:
             self._network.events["outside_any_step"] += 1
+            self._outside.record(outcome)
             return
         self._kpis.record(outcome)
         key = (outcome.procedure, outcome.stage, outcome.cause)
@@ -270,6 +273,7 @@ class Worker:
                 self._ladders.append(_lines(ladder, outcome.due_at))
         if outcome.step != self._phones.step or outcome.step < 0:
             self._network.events["outside_any_step"] += 1
+            self._outside.record_call(outcome)
             return
         self._kpis.record_call(outcome)
         key = ("call", outcome.stage, outcome.cause)
@@ -280,6 +284,7 @@ class Worker:
                 "cause": outcome.cause,
                 "detail": outcome.detail,
                 "phone": outcome.caller,
+                "callee": outcome.callee,
                 "ladder": _lines(outcome.ladder, outcome.due_at),
                 "callee_ladder": _lines(outcome.callee_ladder, outcome.due_at),
             }

@@ -10,20 +10,17 @@ from imsbench.kpi.thresholds import overall, parse_threshold
 from imsbench.kpi.verdict import judge_step
 from imsbench.outcome import Outcome, Procedure
 from imsbench.profile import Profile, parse_profile
-from imsbench.report.result import (
+from imsbench.report.parts import (
     CommandResult,
     CoreResult,
     Failure,
     Host,
     HssResult,
     LadderEntry,
-    Repair,
-    RunResult,
-    StepResult,
-    ThresholdResult,
     WorkerHealth,
     WorkerResult,
 )
+from imsbench.report.result import Repair, RunResult, StepResult, ThresholdResult
 from tests.kpi.outcomes import failure, success
 
 PROFILE = """

@@ -6,12 +6,14 @@ import ast
 import inspect
 import json
 import pathlib
+from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imsbench.report import ResultError, RunResult, read_result, render
+from imsbench.report import ResultError, RunResult, parts, read_result, render
 from imsbench.report import result as result_module
 from tests.report.results import hand_made
 
@@ -37,7 +39,7 @@ def test_the_file_holds_json_without_nan(result: RunResult) -> None:
         raise AssertionError(constant)
 
     data = json.loads(result.to_json(), parse_constant=refuse)
-    assert data["schema_version"] == 1
+    assert data["schema_version"] == 2
     assert data["profile"]["phones"]["expires"] == "600000s"
     assert data["steps"][1]["kpis"]["procedures"]["deregistration"]["first_started_at"] is None
 
@@ -51,7 +53,9 @@ def test_nan_is_refused_before_it_enters(result: RunResult) -> None:
     ("spoil", "what"),
     [
         (lambda d: d.pop("schema_version"), "it has no schema_version"),
-        (lambda d: d.update(schema_version=2), "has schema version 2; this imsbench reads 1"),
+        (lambda d: d.update(schema_version=3), "has schema version 3; this imsbench reads 1 and 2"),
+        (lambda d: d["steps"][0]["kpis"].pop("sessions"), "not the KPIs of a step"),
+        (lambda d: d["steps"][0].update(sut={"cpu_cores": -1}), "steps.0.sut.cpu_cores"),
         (lambda d: d.update(status="fine"), "is damaged: status"),
         (lambda d: d.pop("steps"), "steps: Field required"),
         (lambda d: d.update(surprise=1), "surprise"),
@@ -68,6 +72,51 @@ def test_nan_is_refused_before_it_enters(result: RunResult) -> None:
 )
 def test_damage_is_named(result: RunResult, spoil: object, what: str) -> None:
     data = json.loads(result.to_json())
+    assert callable(spoil)
+    spoil(data)
+    with pytest.raises(ResultError) as caught:
+        RunResult.from_json(json.dumps(data))
+    assert what in str(caught.value)
+
+
+def as_version_1(result: RunResult) -> dict[str, Any]:
+    """The file that the version before would have written."""
+    data: dict[str, Any] = json.loads(result.to_json()) | {"schema_version": 1}
+    for name in ("pcrf", "idle", "ended_calls"):
+        del data[name]
+    for step in data["steps"]:
+        del step["sut"], step["kpis"]["sessions"]
+        if step["repair"]:
+            del step["repair"]["kpis"]["sessions"]
+    for worker in data["workers"]:
+        del worker["outside"]
+    for phase in data["profile"]["phases"]:
+        del phase["calls"]
+    del data["profile"]["simulators"]["pcrf"]
+    return data
+
+
+def test_a_result_of_version_1_is_a_run_without_calls(result: RunResult) -> None:
+    read = RunResult.from_json(json.dumps(as_version_1(result)))
+    assert read.schema_version == 2
+    assert all(step.kpis.sessions.attempted == 0 for step in read.steps)
+    assert render(read) == render(result)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "what"),
+    [
+        (lambda d: d.update(steps=3), "is damaged: steps"),
+        (lambda d: d.update(steps=[3]), "is damaged: steps.0"),
+        (lambda d: d["steps"][0].update(kpis=[]), "must be the KPIs"),
+        (lambda d: d["steps"][0].update(repair=7), "steps.0.repair"),
+        (lambda d: d["steps"][0]["kpis"].pop("lateness"), "not the KPIs of a step"),
+    ],
+)
+def test_damage_to_a_result_of_version_1_is_named(
+    result: RunResult, spoil: object, what: str
+) -> None:
+    data = as_version_1(result)
     assert callable(spoil)
     spoil(data)
     with pytest.raises(ResultError) as caught:
@@ -102,8 +151,9 @@ def test_a_childs_message_may_say_more(result: RunResult) -> None:
     assert type(result.workers[0]).model_validate(worker) == result.workers[0]
 
 
-def test_every_field_says_what_it_is() -> None:
-    for node in ast.walk(ast.parse(inspect.getsource(result_module))):
+@pytest.mark.parametrize("module", [result_module, parts])
+def test_every_field_says_what_it_is(module: ModuleType) -> None:
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
         if not isinstance(node, ast.ClassDef):
             continue
         for field, after in zip(node.body, [*node.body[1:], None], strict=True):

@@ -1,0 +1,237 @@
+"""The parts of a result: machines, failures, what each process says of itself.
+
+What a child process tells may say more than is kept; everything else is exactly of its form.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator
+
+from imsbench.histogram import Histogram
+from imsbench.kpi.kpis import StepKpis
+
+
+def _histogram(value: object) -> Histogram:
+    if isinstance(value, Histogram):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError("must be a histogram")
+    return Histogram.from_json(value)
+
+
+def _kpis(value: object) -> StepKpis:
+    if isinstance(value, StepKpis):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError("must be the KPIs of a step")
+    return StepKpis.from_json(value)
+
+
+HistogramField = Annotated[
+    Histogram,
+    PlainValidator(_histogram),
+    PlainSerializer(lambda histogram: histogram.to_json(), return_type=dict[str, Any]),
+]
+KpisField = Annotated[
+    StepKpis,
+    PlainValidator(_kpis),
+    PlainSerializer(lambda kpis: kpis.to_json(), return_type=dict[str, Any]),
+]
+Counts = dict[str, int]
+
+
+class Part(BaseModel):
+    """Base of all parts of a result: nothing unknown, no NaN."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True)
+
+
+class Told(Part):
+    """Base of the parts that a child process tells; its message may say more than is kept."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Host(Part):
+    """A machine that took part."""
+
+    role: str
+    """What it did: "generator and target"."""
+    system: str
+    """Operating system as its os-release names it."""
+    kernel: str
+    """Kernel name, release and machine (uname)."""
+    cpu: str = ""
+    """Processor model."""
+    cpus: int
+    """Processors this run could use."""
+    memory_bytes: int
+    """Main memory."""
+    open_files: int
+    """Open-file limit of a process of the run (RLIMIT_NOFILE, soft after raising)."""
+    python: str = ""
+    """Python implementation and version."""
+
+
+class LadderEntry(Told):
+    """One message, or one event, of a failed attempt."""
+
+    at: float
+    """Seconds from the instant at which the attempt was due."""
+    direction: Literal["->", "<-", "--"]
+    """From the phone, to the phone, or an event at the phone."""
+    text: str
+    """The message's first line, or the event in words."""
+    protected: bool = False
+    """Whether it travelled inside a security association."""
+
+
+class Failure(Told):
+    """The first failure of its kind in a step; the KPIs have the count."""
+
+    procedure: str
+    """What was attempted."""
+    stage: str
+    """Where it failed."""
+    cause: str
+    """Why, in fixed words."""
+    detail: str = ""
+    """What the far end said of it."""
+    phone: int
+    """Number of the subscriber; of a call, the calling one."""
+    callee: int | None = None
+    """Of a call, number of the called subscriber."""
+    ladder: list[LadderEntry] = []
+    """Its messages, in time order."""
+    callee_ladder: list[LadderEntry] = []
+    """Of a call, the messages at the called phone, on the same clock."""
+
+
+class WorkerHealth(Told):
+    """One worker's view of itself in one step."""
+
+    wall_s: Annotated[float, Field(gt=0)]
+    """Length of the stretch that was measured, seconds."""
+    cpu_s: Annotated[float, Field(ge=0)]
+    """CPU time of the process in it, user and system, seconds."""
+    loop_lag: HistogramField
+    """How late the loop woke for its timers."""
+    gc_pauses: HistogramField
+    """Garbage collections."""
+    memory_rss: int
+    """Resident memory at its end, bytes."""
+    started: int
+    """Arrivals of the plan that started an attempt."""
+    dropped: int
+    """Arrivals of the plan that found no phone to use."""
+    first_due_at: float = 0.0
+    """Beginning of the plan on the monotonic clock, seconds."""
+
+    @property
+    def cpu_share(self) -> float:
+        """CPU time per wall time: 1 is a whole core."""
+        return self.cpu_s / self.wall_s
+
+
+class TargetUsage(Told):
+    """What the target used of its machine; null where that cannot be read, and the note says why."""
+
+    cpu_cores: Annotated[float, Field(ge=0)] | None = None
+    """User and system time of its process tree per wall time, over the evaluated time."""
+    host_cpu_cores: Annotated[float, Field(ge=0)] | None = None
+    """The whole host's busy time per wall time: user, system, softirq and steal (kernel ESP is there)."""
+    memory_rss_bytes: Annotated[int, Field(ge=0)] | None = None
+    """Resident memory, mean of the last 30 s."""
+    memory_kind: Literal["rss", "pss"] = "rss"
+    """rss: of its one process. pss: sum over its processes, shared pages divided."""
+    processes: int = 0
+    """Processes of its tree."""
+    note: str = ""
+    """Why something is missing, or how it was measured."""
+
+
+class EndedCalls(Told):
+    """What became of the memory of calls that had ended."""
+
+    released_s: Annotated[float, Field(ge=0)] | None = None
+    """Seconds from the last BYE's 200 until only 5 % of the growth was left; null: never, in 300 s."""
+    again: Literal["", "reused", "grows"] = ""
+    """Where it was never released: whether a second batch of calls adds less than 5 %, or more."""
+
+
+class CommandResult(Told):
+    """What became of one Diameter command at a simulator."""
+
+    count: int
+    """Requests answered."""
+    results: Counts
+    """Answers by result: "2001", "exp. 2002"."""
+    response_time: HistogramField
+    """Request read to answer written."""
+
+
+class SimulatorResult(Told):
+    """What a Diameter simulator measured."""
+
+    commands: dict[str, CommandResult]
+    """By command: "UAR", "MAR", "AAR"."""
+    counters: Counts = {}
+    """Counted events."""
+
+
+class HssResult(SimulatorResult):
+    """What the HSS simulator measured."""
+
+    registered: int
+    """Subscribers registered at its end."""
+
+
+class PcrfResult(SimulatorResult):
+    """What the PCRF simulator measured."""
+
+    sessions: int
+    """AF sessions open at its end."""
+    media_sessions: int = 0
+    """Those of calls among them."""
+    most_media_sessions: int = 0
+    """Most sessions of calls at once."""
+    wrong: Counts = {}
+    """What was wrong with requests, by name."""
+
+
+class CoreResult(Told):
+    """What an embedded target said of itself."""
+
+    counters: Counts
+    """Counted events."""
+    registered: int = 0
+    """Bindings at its end."""
+    sas: int = 0
+    """Security associations at its end."""
+    connections: int = 0
+    """TCP connections at its end."""
+    backend: str = ""
+    """Who did ESP."""
+    backend_counters: Counts = {}
+    """Packets and drops of ESP."""
+
+
+class WorkerResult(Told):
+    """One worker at the end of the run."""
+
+    registered: int
+    """Phones registered."""
+    connections: int = 0
+    """TCP connections held."""
+    counters: Counts = {}
+    """Counted events of the whole run."""
+    backend: str = "off"
+    """Who did ESP."""
+    backend_counters: Counts = {}
+    """Packets and drops of ESP."""
+    memory_rss: int = 0
+    """Resident memory, bytes."""
+    outside: KpisField | None = None
+    """Attempts that belong to no step (warm-ups, what was due between two steps); in no table."""
