@@ -33,7 +33,7 @@ from imsbench.protocol.secagree import (
 from imsbench.subscriber import Subscriber
 from simulators.core import nullsip
 from simulators.core.nullcalls import NullCalls
-from simulators.core.nullnet import Connection, Loop, accept_all, start_connect
+from simulators.core.nullnet import Connection, Loop, OnSocket, accept_all, start_connect
 from simulators.core.nullphone import NullPhone, NullSas, NullSettings
 from simulators.core.nullsip import Head, copied
 from simulators.core.service import protected_backend
@@ -70,8 +70,8 @@ class NullTarget:
         self._branch = 0
         self.registered = 0
         """Phones that are registered now."""
-        self._listener = listening_socket(*core.listen)
-        self.address = self._listener.getsockname()[:2]
+        self._listeners = [listening_socket(*core.listen)]
+        self.address = self._listeners[0].getsockname()[:2]
         """Where the unprotected port listens."""
 
     def _routes(self, subscriber: Subscriber) -> bytes:
@@ -82,15 +82,19 @@ class NullTarget:
 
     def start(self) -> None:
         """Listen; BackendError or OSError say what fails."""
-        accept_all(self.loop, self._listener, self._on_clear)
+        accept_all(self.loop, self._listeners[0], self._on_clear)
         backend, core = self.backend, self._settings
         if backend is None:
             return
         backend.attach(self.loop.add_reader)
         host, port, device = core.listen[0], core.port_ps, backend.device
-        accept_all(self.loop, listening_socket(host, port, device=device), self._on_protected)
+        self._listen(host, port, device, self._on_protected)
         for outer in outer_devices(device) if device else ():
-            accept_all(self.loop, listening_socket(host, port, device=outer), self._on_outside)
+            self._listen(host, port, outer, self._on_outside)
+
+    def _listen(self, host: str, port: int, device: str, on_socket: OnSocket) -> None:
+        self._listeners.append(listening_socket(host, port, device=device))
+        accept_all(self.loop, self._listeners[-1], on_socket)
 
     # -- connections
 
@@ -304,7 +308,8 @@ class NullTarget:
 
     def close(self, *, keep_backend: bool = False) -> None:
         """Stop listening; keep_backend: as ReferenceCore.close has it."""
-        self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         if self.backend is not None and not keep_backend:
             self.backend.close()
         self.loop.close()

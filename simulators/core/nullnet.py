@@ -20,6 +20,9 @@ OnEvent = Callable[[int], object]
 OnMessage = Callable[["Connection", bytes, bytes], None]
 """Told the connection, the head of a message and all of it."""
 
+OnSocket = Callable[[socket.socket, str, int], None]
+"""Given an accepted socket, its peer's address and port."""
+
 _READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
 _WRITE = select.EPOLLOUT
 
@@ -184,9 +187,7 @@ class Connection:
         sock.close()
 
 
-def accept_all(
-    loop: Loop, sock: socket.socket, on_socket: Callable[[socket.socket, str, int], None]
-) -> None:
+def accept_all(loop: Loop, sock: socket.socket, on_socket: OnSocket) -> None:
     """Serve a listener: every accepted socket with its peer's address and port."""
 
     def accept(_: int) -> None:

@@ -84,11 +84,6 @@ class CallPhone(TestPhone):
         return self
 
     @property
-    def port(self) -> int:
-        """Of its connection."""
-        return int(self.writer.get_extra_info("sockname")[1])
-
-    @property
     def contact(self) -> str:
         """Its contact URI."""
         return f"sip:{self.subscriber.imsi}@{self.address}:{self.port}"

@@ -168,6 +168,11 @@ class TestPhone:
         with contextlib.suppress(OSError):
             await self.writer.wait_closed()
 
+    @property
+    def port(self) -> int:
+        """What Via and Contact show: the port of its connection."""
+        return int(self.writer.get_extra_info("sockname")[1])
+
     async def exchange(self, request: Request) -> Response:
         """Send a request, wait for its final response."""
         self.writer.write(serialize_message(request))
@@ -184,7 +189,7 @@ class TestPhone:
     ) -> Request:
         """A request with what every request has."""
         self.cseq += 1
-        port = self.writer.get_extra_info("sockname")[1]
+        port = self.port
         branch = f"z9hG4bK{self.cseq}"
         common = [
             ("via", f"SIP/2.0/TCP 127.0.0.1:{port};branch={branch};rport"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -30,6 +31,7 @@ class ProtectedPhone(SecurePhone, CallPhone):
     def __init__(self, core: ReferenceCore, n: int = 0) -> None:
         super().__init__(core, n)
         self.called: asyncio.StreamWriter | None = None
+        self.accepted: list[asyncio.StreamWriter] = []
 
     @property
     def port(self) -> int:
@@ -54,14 +56,22 @@ class ProtectedPhone(SecurePhone, CallPhone):
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             self.notified_from.append(writer.get_extra_info("peername")[1])
             self.called = writer
+            self.accepted.append(writer)
             sip = SipReader()
             while data := await reader.read(65536):
                 for message in sip.feed(data):
                     assert not isinstance(message, Malformed)
                     self.inbox.put_nowait(message)
-            writer.close()
 
         self.server = await asyncio.start_server(serve, "127.0.0.1", self.port_us)
+
+    async def stop(self) -> None:
+        """Close everything."""
+        await super().stop()
+        for writer in self.accepted:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
     async def attach(self) -> ProtectedPhone:
         """Register inside new SAs."""

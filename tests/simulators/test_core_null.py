@@ -6,9 +6,11 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
+from imsbench.host.backend import SaBackend
 from imsbench.protocol.reginfo import parse_reginfo
 from simulators.core.null import NullTarget
 from simulators.core.nullphone import NullSettings
@@ -18,10 +20,11 @@ from tests.simulators.core_helpers import DOMAIN, POPULATION, TestPhone
 
 
 @contextmanager
-def null_target() -> Iterator[NullTarget]:
+def null_target(backend: SaBackend | None = None, **changes: Any) -> Iterator[NullTarget]:
     """A null target that runs in a thread."""
-    core = CoreSettings(listen=("127.0.0.1", 0), domain=DOMAIN, ipsec="off")
-    target = NullTarget(NullSettings(core, POPULATION), None)
+    ipsec = "off" if backend is None else "auto"
+    core = CoreSettings(listen=("127.0.0.1", 0), domain=DOMAIN, ipsec=ipsec, **changes)
+    target = NullTarget(NullSettings(core, POPULATION), backend)
     target.start()
     thread = threading.Thread(target=target.loop.run)
     target.loop.later(0.0, lambda: None)

@@ -9,9 +9,20 @@ import pytest
 from imsbench.protocol.sip import response_to
 from simulators.core.null import NullTarget
 from simulators.core.nullsip import cut_via
-from tests.simulators.call_helpers import Callee, Caller, CallPhone, ends, run, sdp
+from tests.simulators.call_helpers import (
+    Callee,
+    Caller,
+    CallPhone,
+    answered,
+    ends,
+    free_port,
+    run,
+    sdp,
+)
 from tests.simulators.core_helpers import POPULATION
+from tests.simulators.test_core_calls_secure import ProtectedPhone
 from tests.simulators.test_core_null import null_target
+from tests.simulators.test_core_security import FakeBackend
 
 Scenario = Callable[[CallPhone, CallPhone], Awaitable[None]]
 
@@ -170,3 +181,24 @@ def test_a_via_is_cut_from_a_line_of_its_own_and_from_a_list() -> None:
     listed = b"SIP/2.0 200 OK\r\nVia: " + mark + b"7-x, " + theirs + rest
     assert cut_via(listed, mark) == (7, b"SIP/2.0 200 OK\r\nVia: " + theirs + rest)
     assert cut_via(b"SIP/2.0 200 OK\r\nVia: " + theirs + rest, mark) is None
+
+
+def test_calls_inside_sas_go_from_port_pc_to_port_us() -> None:
+    backend = FakeBackend()
+    ports = {"port_ps": free_port(), "port_pc_first": 39_000, "port_pc_count": 64}
+    with null_target(backend, **ports) as target:
+
+        class Address:
+            address = target.address
+
+        async def scenario() -> None:
+            caller = await ProtectedPhone(Address(), 0).attach()  # type: ignore[arg-type]
+            callee = await ProtectedPhone(Address(), 1).attach()  # type: ignore[arg-type]
+            a, b = await answered(caller, callee)
+            await ends(b, a)
+            assert {39_000} == set(caller.notified_from) == set(callee.notified_from)
+            await caller.stop()
+            await callee.stop()
+
+        run(scenario)
+    assert len(backend.installed) == 2
