@@ -20,12 +20,13 @@ _PHONES: dict[int, IpNetwork] = {
 _SERVERS = {4: "198.19.0.0/24", 6: "2001:2:0:2::/64"}
 _PCSCF = {4: "198.19.0.10", 6: "2001:2:0:2::10"}
 _HSS = {4: "198.19.0.20", 6: "2001:2:0:2::20"}
+_PCRF = {4: "198.19.0.30", 6: "2001:2:0:2::30"}
 
 _MAX_LINKS = 64  # /30s in a /24
 
 
 def core_prefix(ip_version: int) -> str:
-    """Prefix of the core and the HSS, in text form."""
+    """Prefix of the core, the HSS and the PCRF, in text form."""
     return _SERVERS[ip_version]
 
 
@@ -37,6 +38,11 @@ def pcscf_address(ip_version: int) -> str:
 def hss_address(ip_version: int) -> str:
     """Address of the HSS simulator."""
     return _HSS[ip_version]
+
+
+def pcrf_address(ip_version: int) -> str:
+    """Address of the PCRF simulator."""
+    return _PCRF[ip_version]
 
 
 class LinkAddresses(NamedTuple):

@@ -2,6 +2,7 @@
 
 from imsbench.profile.load import ProfileError, load_profile, parse_profile, shipped_profiles
 from imsbench.profile.model import (
+    CallFaults,
     Calls,
     Cycle,
     Distribution,
@@ -26,6 +27,7 @@ from imsbench.profile.units import (
 )
 
 __all__ = [
+    "CallFaults",
     "Calls",
     "Cycle",
     "Distribution",

@@ -10,6 +10,8 @@ from pydantic import BaseModel
 
 from imsbench.profile.mechanisms import lonely
 from imsbench.profile.model import (
+    Calls,
+    Cycle,
     Generator,
     Hss,
     Pcrf,
@@ -67,7 +69,7 @@ def _simulator(
     name: str, title: str, target: Target, settings: Hss | Pcrf | None
 ) -> Iterator[Disagreement]:
     path = f"simulators.{name}"
-    if settings is None:
+    if settings is None or (isinstance(settings, Pcrf) and not settings.enabled):
         return
     if target.kind == "null":
         yield path, f"a null target asks no {title}"
@@ -83,6 +85,10 @@ def _phases(count: int, phases: Sequence[object]) -> Iterator[Disagreement]:
         if not isinstance(phase, Phase):
             return
         path, wanted = _registered(index, phase)
+        yield from _side_by_side(index, phase, wanted or standing)
+        calls = phase.side_by_side[0] if phase.together else phase.calls
+        if calls:
+            yield from _calls(f"phases[{index}]", calls, count, max(wanted or 0, standing))
         if wanted is None:
             if not standing:
                 yield path, "nobody is registered by then: a fill must come first"
@@ -103,5 +109,30 @@ def _registered(index: int, phase: Phase) -> tuple[str, int | None]:
         return f"phases[{index}].hold.registered", phase.hold.registered
     if phase.calls:
         return f"phases[{index}].calls.registered", phase.calls.registered
+    if phase.together:
+        calls, beside = phase.side_by_side
+        return f"phases[{index}].together", calls.registered or beside.registered
     assert phase.cycle is not None
     return f"phases[{index}].cycle.registered", phase.cycle.registered
+
+
+def _side_by_side(index: int, phase: Phase, registered: int) -> Iterator[Disagreement]:
+    if not phase.together:
+        return
+    path = f"phases[{index}].together"
+    calls, beside = phase.side_by_side
+    wanted = {part.registered for part in (calls, beside)} - {None}
+    if len(wanted) > 1:
+        yield path, f"its parts want {calls.registered:,} and {beside.registered:,} registered"
+    name, length_s = "hold", 0.0
+    if isinstance(beside, Cycle):
+        name, length_s = "cycle", registered * beside.passes / beside.rate[0]
+    else:
+        length_s = beside.duration
+    if length_s > calls.duration:
+        yield path, f"its {name} takes {length_s:,.6g} s, its calls only {calls.duration:,.6g} s"
+
+
+def _calls(path: str, calls: Calls, count: int, registered: int) -> Iterator[Disagreement]:
+    if calls.unregistered and registered >= count:
+        yield f"{path}.calls.unregistered", f"all {count:,} subscribers are registered by then"

@@ -7,6 +7,8 @@ A model that stands alone is checked here; what several sections must agree on, 
 from __future__ import annotations
 
 import ipaddress
+import re
+from math import exp, log
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -81,6 +83,16 @@ def _endpoint(value: str) -> str:
     return value
 
 
+def _pattern(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"is no regular expression: {error}") from None
+    if not value:
+        raise ValueError("must not be empty: it would name every process")
+    return value
+
+
 Integer = Annotated[int, Field(strict=True)]
 Boolean = Annotated[bool, Field(strict=True)]
 Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
@@ -132,6 +144,23 @@ class Distribution(Settings):
     """Arithmetic mean in seconds, whatever the shape."""
     sigma: Annotated[float, Field(ge=0, le=5)] = 1.0
     """Shape of the lognormal: standard deviation of the logarithm."""
+
+    @property
+    def longest(self) -> float:
+        """What one draw in a thousand exceeds, seconds; of constant and uniform, none does."""
+        match self.kind:
+            case "constant":
+                return self.mean
+            case "uniform":
+                return 2 * self.mean
+            case "exponential":
+                return self.mean * log(1000)
+            case "lognormal":
+                return self.mean * exp(_NORMAL_999 * self.sigma - self.sigma**2 / 2)
+
+
+_NORMAL_999 = 3.0902
+"""Quantile 0.999 of the standard normal distribution."""
 
 
 class Subscribers(Settings):
@@ -193,6 +222,9 @@ class Phones(Settings):
     """Whether each phone subscribes to its registration event package (TS 24.229 §5.1.1.3)."""
     subscription_expires: WholeSeconds = 600_000
     """Subscription expiry asked for, seconds."""
+    refresh_phase: Literal["natural", "uniform"] = "natural"
+    """natural: refreshes come in the wave of the fill; uniform: the first of each phone is drawn in
+    (0, interval), so that they are spread evenly from the beginning."""
     tcp_idle_close: IdleClose = None
     """Seconds after which a phone closes an idle connection; None ("never"): it holds it."""
     keepalive: Literal["none", "crlf"] = "none"
@@ -223,6 +255,30 @@ class Phones(Settings):
         return self
 
 
+class CallFaults(Settings):
+    """What an embedded target does wrong with answered calls, to see that it is noticed."""
+
+    lose_bye_share: Share = 0.0
+    """Share of answered calls whose BYE is neither forwarded nor answered."""
+    early_bye_share: Share = 0.0
+    """Share of answered calls that the target ends by BYEs of its own …"""
+    early_bye: Distribution = Distribution()
+    """… so long after the answer."""
+    die_at_call: Annotated[Integer, Field(ge=0)] = 0
+    """The target dies when this many calls have been answered; 0: never."""
+
+
+class Declared(Settings):
+    """What is known of the target but not measured by a run; reports show it, marked as declared."""
+
+    table: Literal["memory", "limits", "host", "setup"]
+    """Which table of the report it is a row of."""
+    item: Annotated[Line, Field(min_length=1)]
+    """First column: "Disk"."""
+    value: Annotated[str, Field(min_length=1, max_length=500)]
+    """Second column: "pd-balanced, 30 GB: 3,000 IOPS"."""
+
+
 class Target(Settings):
     """The system under test."""
 
@@ -242,10 +298,21 @@ class Target(Settings):
     """Shortest expiry an embedded target accepts, else 423, seconds (RFC 3261 §10.3)."""
     reauthenticate: Boolean = False
     """Whether an embedded target challenges refreshes."""
+    declared: tuple[Declared, ...] = ()
+    """What is known of it but not measured: disk, network, receive queues, limits."""
     delay: Distribution = Distribution()
     """Delay an embedded target adds before each response."""
     loss_share: Share = 0.0
     """Share of requests that an embedded target drops (0..1)."""
+    call_faults: CallFaults = CallFaults()
+    """What an embedded target does wrong with calls."""
+    rx_grace: Duration = 0.0
+    """From the loss of a bearer until an embedded target ends the call."""
+    pid_files: tuple[Annotated[str, Field(pattern=r"^/.+")], ...] = ()
+    """Where an external target on this machine keeps its process ids: CPU and memory are read of them
+    and of their descendants."""
+    commands: tuple[Annotated[str, AfterValidator(_pattern)], ...] = ()
+    """The same by regular expressions, searched in the command lines of this machine's processes."""
 
     @property
     def title(self) -> str:
@@ -258,12 +325,17 @@ class Target(Settings):
         if self.kind == "external":
             if self.pcscf is None:
                 raise ValueError("an external target needs pcscf")
-            only = ("ipsec", "expires", "min_expires", "reauthenticate", "delay", "loss_share")
+            only = (
+                "ipsec", "expires", "min_expires", "reauthenticate", "delay", "loss_share",
+                "call_faults", "rx_grace",
+            )  # fmt: skip
             fields = type(self).model_fields
             if wrong := [name for name in only if getattr(self, name) != fields[name].default]:
                 raise ValueError(f"{', '.join(wrong)}: only for embedded and null targets")
         elif self.pcscf is not None:
             raise ValueError(f"pcscf is for external targets only, this one is {self.kind}")
+        elif self.pid_files or self.commands:
+            raise ValueError("pid_files and commands are for external targets: ours is known")
         if self.min_expires > self.expires:
             raise ValueError("min_expires exceeds expires")
         return self
@@ -321,6 +393,8 @@ class Hss(Settings):
 class Pcrf(Settings):
     """The PCRF simulator."""
 
+    enabled: Boolean = True
+    """false: there is none, so that an embedded target asks nobody about bearers (no Rx)."""
     response_time: Distribution = Distribution()
     """Delay added to each answer."""
     error_share: Share = 0.0
@@ -341,7 +415,7 @@ class Simulators(Settings):
     hss: Hss | None = None
     """The HSS; null: defaults for an embedded target, none for the others."""
     pcrf: Pcrf | None = None
-    """The PCRF; null: none, so an embedded target asks nobody about bearers (no Rx)."""
+    """The PCRF; null: defaults for an embedded target, none for the others."""
 
 
 class Fill(Settings):
@@ -415,9 +489,13 @@ class Calls(Settings):
     no_answer: PositiveDuration = 180.0
     """Seconds from the first response until the caller gives up."""
     pairs: Literal["random", "fixed"] = "random"
-    """random: both phones drawn among the idle ones; fixed: phone 2i calls phone 2i+1."""
+    """random: both phones drawn among the idle ones; fixed: each worker's phones call their neighbour,
+    the first the second, the third the fourth."""
     calls_per_phone: Annotated[Integer, Field(ge=1, le=8)] = 1
     """Calls a phone may have at once."""
+    watch_release: Duration = 0.0
+    """Seconds, at most, that the target's memory is watched for after the last call, until 5 % of what
+    the calls had added are left; the published form has 300 s. 0: not watched."""
 
     @model_validator(mode="after")
     def _check(self) -> Calls:
@@ -427,7 +505,7 @@ class Calls(Settings):
 
 
 class Phase(Settings):
-    """Exactly one of fill, hold, cycle and calls."""
+    """Exactly one of fill, hold, cycle, calls and together."""
 
     fill: Fill | None = None
     """Register phones."""
@@ -437,14 +515,41 @@ class Phase(Settings):
     """De-register and register again."""
     calls: Calls | None = None
     """Phones call each other."""
+    together: tuple[Phase, Phase] | None = None
+    """Calls, and a cycle or a hold beside them, as one step."""
 
     @model_validator(mode="after")
     def _check(self) -> Phase:
-        parts = (self.fill, self.hold, self.cycle, self.calls)
+        parts = (self.fill, self.hold, self.cycle, self.calls, self.together)
         given = [part for part in parts if part is not None]
         if len(given) != 1:
-            raise ValueError(f"must be exactly one of fill, hold, cycle, calls; {len(given)} given")
+            raise ValueError(
+                f"must be exactly one of fill, hold, cycle, calls, together; {len(given)} given"
+            )
+        if self.together:
+            _check_together(self.together)
         return self
+
+    @property
+    def side_by_side(self) -> tuple[Calls, Cycle | Hold]:
+        """The two parts of ``together``: the calls, and what runs beside them."""
+        assert self.together is not None
+        first, second = self.together
+        one, other = (first, second) if first.calls else (second, first)
+        beside = other.cycle or other.hold
+        assert one.calls is not None
+        assert beside is not None
+        return one.calls, beside
+
+
+def _check_together(phases: tuple[Phase, Phase]) -> None:
+    calls = [phase for phase in phases if phase.calls]
+    others = [phase for phase in phases if phase.cycle or phase.hold]
+    if (len(calls), len(others)) != (1, 1):
+        raise ValueError("together must be calls and one of cycle and hold")
+    for part in (calls[0].calls, others[0].cycle):
+        if part is not None and len(part.rate) != 1:
+            raise ValueError("together takes one rate of each, not a list")
 
 
 class Generator(Settings):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -54,6 +54,15 @@ class Step:
     """Part of its length whose attempts are not evaluated, seconds."""
     calls: Calls | None = None
     """The calls, where it has any."""
+    beside: Step | None = None
+    """What runs beside its calls, from the end of their warm-up on: a cycle or a hold."""
+
+    @property
+    def registrations(self) -> int:
+        """Initial registrations that the plan holds."""
+        if self.kind == "calls":
+            return self.beside.registrations if self.beside is not None else 0
+        return self.attempts
 
     @property
     def evaluated_calls(self) -> int | None:
@@ -161,6 +170,8 @@ def _steps_of(
         return [_fill(phase.fill, index, standing)]
     if phase.hold:
         return [_hold(phase.hold, index, phase.hold.registered or standing)]
+    if phase.together:
+        return [_together(phase, index, standing, arrivals)]
     if phase.calls:
         calls = phase.calls
         registered = calls.registered or standing
@@ -225,7 +236,8 @@ def _cycle(
 def _calls(
     calls: Calls, rate: float, index: int, registered: int, arrivals: Literal["constant", "poisson"]
 ) -> Step:
-    warm_up_s = calls.hold.mean + 128.0 if calls.warm_up is None else calls.warm_up
+    # At the end of the warm-up as many calls end as begin, or nearly so.
+    warm_up_s = calls.hold.longest + 128.0 if calls.warm_up is None else calls.warm_up
     return Step(
         index=index,
         kind="calls",
@@ -241,12 +253,27 @@ def _calls(
     )
 
 
+def _together(
+    phase: Phase, index: int, standing: int, arrivals: Literal["constant", "poisson"]
+) -> Step:
+    calls, beside = phase.side_by_side
+    registered = calls.registered or beside.registered or standing
+    step = _calls(calls, calls.rate[0], index, registered, arrivals)
+    if isinstance(beside, Hold):
+        other, what = _hold(beside, index, registered), "held"
+    else:
+        other = _cycle(beside, beside.rate[0], index, registered, arrivals)
+        what = f"cycled at {other.rate:,g}/s"
+    return replace(step, title=f"{registered:,} registered and {what}, calls", beside=other)
+
+
 def _by_phase(steps: Sequence[Step]) -> list[list[Step]]:
     """Steps in a row that differ by their rate only, together."""
     groups: list[list[Step]] = []
     for step in steps:
         last = groups[-1][-1] if groups else None
         alike = last and step.kind == last.kind and step.kind in ("cycle", "calls")
+        alike = alike and not step.beside and not (last and last.beside)
         if last and alike and (step.registered, step.passes) == (last.registered, last.passes):
             groups[-1].append(step)
         else:
@@ -267,7 +294,8 @@ def _spell_phase(steps: Sequence[Step]) -> str:
         case "calls":
             at = ", ".join(f"{step.rate:,g}/s" for step in steps)
             held = spell_duration(first.calls.hold.mean) if first.calls else ""
-            return f"calls between {first.registered:,} registered at {at}, held {held}"
+            beside = f", and beside them {_spell_phase([first.beside])}" if first.beside else ""
+            return f"calls between {first.registered:,} registered at {at}, held {held}{beside}"
         case "cycle":
             times = "" if first.passes == 1 else f" {first.passes} times"
             rates = [f"{step.rate:,g}/s in {spell_duration(step.duration_s)}" for step in steps]

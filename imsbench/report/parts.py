@@ -123,9 +123,13 @@ class WorkerHealth(Told):
     memory_rss: int
     """Resident memory at its end, bytes."""
     started: int
-    """Arrivals of the plan that started an attempt."""
+    """Arrivals of the plan that started a registration or de-registration."""
+    called: int = 0
+    """Arrivals after the warm-up that started a call."""
     dropped: int
     """Arrivals of the plan that found no phone to use."""
+    without_pair: int = 0
+    """Arrivals after the warm-up that found no idle pair of phones to call."""
     first_due_at: float = 0.0
     """Beginning of the plan on the monotonic clock, seconds."""
 

@@ -26,9 +26,6 @@ from imsbench.run.exits import BROKEN, KEPT, UNVOUCHED, gravest
 from imsbench.run.machine import this_host
 from imsbench.run.record import Json, RunRecord, StepRecord
 
-PCRF = "pcrf"
-"""Name of the PCRF's process."""
-
 GENERATOR_DROPS = (
     "esp tun_write_failed",
     "esp raw_send_failed",
@@ -48,7 +45,7 @@ def assemble(
     """
     embedded = profile.target.kind != "external"
     hss = record.simulators.get(topology.HSS)
-    pcrf = record.simulators.get(PCRF)
+    pcrf = record.simulators.get(topology.PCRF)
     core = record.simulators.get(topology.CORE)
     result = RunResult(
         id=identifier,
@@ -103,10 +100,11 @@ def _usage(told: Json | None) -> TargetUsage | None:
 def _step_reasons(profile: Profile, record: StepRecord, health: list[WorkerHealth]) -> list[str]:
     step = record.step
     drops = {name: record.counters.get(name, 0) for name in GENERATOR_DROPS}
-    drops["arrivals that found no phone"] = sum(part.dropped for part in health)
+    drops["arrivals that found no idle phone"] = sum(part.dropped for part in health)
+    drops["calls that found no idle pair of phones"] = sum(part.without_pair for part in health)
     verdict = judge_step(
         record.kpis,
-        planned=0 if step.kind == "calls" else step.attempts,
+        planned=step.registrations,
         planned_calls=_planned_calls(step, health),
         cpu_shares=[part.cpu_share for part in health],
         cpu_limit=profile.generator.cpu_limit,
@@ -126,7 +124,7 @@ def _planned_calls(step: Step, health: list[WorkerHealth]) -> int:
     """Calls that the step must have counted: by the plan, or as many as Poisson made due in it."""
     if step.evaluated_calls is not None:
         return step.evaluated_calls
-    return sum(part.started for part in health)
+    return sum(part.called for part in health)
 
 
 def _repair(record: StepRecord | None) -> Repair | None:

@@ -39,7 +39,8 @@ class CallMix:
     cancel_after_s: float = 5.0
     """Ringing time of those that are cancelled, seconds."""
     fixed_pairs: bool = False
-    """Whether phone 2i always calls phone 2i+1; else both are drawn at random."""
+    """Whether phones call their neighbour, the first the second, the third the fourth; else both are
+    drawn at random."""
     calls_per_phone: int = 1
     """How many calls a phone may have at once."""
 
@@ -128,17 +129,31 @@ class Calls:
         )
 
     def _draw_pair(self, mix: CallMix, *, callee_registered: bool) -> tuple[Phone, Phone] | None:
+        if mix.fixed_pairs:
+            return self._draw_fixed_pair(mix, callee_registered)
         caller = self._draw_phone(mix, registered=True)
         if caller is None:
             return None
-        if mix.fixed_pairs:
-            index = self._phones.index_of[caller.n]
-            other = self._phones.all[index ^ 1] if index ^ 1 < len(self._phones.all) else None
-            if other is None or not self._is_idle(other, mix, callee_registered):
-                return None
-            return caller, other
         callee = self._draw_phone(mix, registered=callee_registered, but=caller)
         return None if callee is None else (caller, callee)
+
+    def _draw_fixed_pair(self, mix: CallMix, callee_registered: bool) -> tuple[Phone, Phone] | None:
+        """A pair of neighbours that are both idle."""
+
+        def idle(pair: int) -> bool:
+            caller, callee = everyone[2 * pair], everyone[2 * pair + 1]
+            return self._is_idle(caller, mix, True) and self._is_idle(
+                callee, mix, callee_registered
+            )
+
+        everyone = self._phones.all
+        pairs = len(everyone) // 2
+        tried = (self._random.randrange(pairs) for _ in range(_TRIES if pairs else 0))
+        pair = next((pair for pair in tried if idle(pair)), None)
+        if pair is None:
+            left = [pair for pair in range(pairs) if idle(pair)]
+            pair = self._random.choice(left) if left else None
+        return None if pair is None else (everyone[2 * pair], everyone[2 * pair + 1])
 
     def _draw_phone(
         self, mix: CallMix, *, registered: bool, but: Phone | None = None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from imsbench.host import addresses, choose
-from imsbench.profile import Distribution, Hss, Profile
+from imsbench.profile import CallFaults, Distribution, Hss, Pcrf, Profile
 from imsbench.protocol.address import split_host_port
-from imsbench.run.topology import DIAMETER_PORT, SIP_PORT, Node, Topology, worker_name
+from imsbench.run.topology import DIAMETER_PORT, HSS, PCRF, SIP_PORT, Node, Topology, worker_name
 from imsbench.subscriber import Population
 
 PORT_PS = 5063
@@ -39,14 +39,9 @@ def hss_config(profile: Profile, node: Node) -> dict[str, Any]:
     """What the HSS simulator is told; ``node`` is empty where it serves on the host itself."""
     hss = profile.simulators.hss or Hss()
     domain = population(profile).home_domain
-    if hss.listen is not None:
-        host, port = split_host_port(hss.listen)
-        listen = [host, port]
-    else:
-        listen = [addresses.hss_address(profile.phones.ip_version), DIAMETER_PORT]
     return node.as_config() | {
         "population": _population_config(profile),
-        "listen": listen,
+        "listen": _listen(hss, addresses.hss_address(profile.phones.ip_version)),
         "origin_host": f"hss.{domain}",
         "origin_realm": domain,
         "response_time": distribution_config(hss.response_time),
@@ -57,16 +52,42 @@ def hss_config(profile: Profile, node: Node) -> dict[str, Any]:
     }
 
 
+def pcrf_config(profile: Profile, node: Node) -> dict[str, Any]:
+    """What the PCRF simulator is told; ``node`` is empty where it serves on the host itself."""
+    pcrf = profile.simulators.pcrf or Pcrf()
+    domain = population(profile).home_domain
+    return node.as_config() | {
+        "listen": _listen(pcrf, addresses.pcrf_address(profile.phones.ip_version)),
+        "origin_host": f"pcrf.{domain}",
+        "origin_realm": domain,
+        "response_time": distribution_config(pcrf.response_time),
+        "error_share": pcrf.error_share,
+        "error_result": pcrf.error_result,
+        "silence_share": pcrf.silence_share,
+        "bearer_setup": distribution_config(pcrf.bearer_setup),
+        "seed": profile.seed,
+    }
+
+
 def core_config(profile: Profile, node: Node) -> dict[str, Any]:
     """What the reference core, or the null target, is told."""
     target, phones = profile.target, profile.phones
     domain = population(profile).home_domain
+    pcrf = profile.simulators.pcrf or Pcrf()
     return node.as_config() | {
         "population": _population_config(profile),
         "listen": [addresses.pcscf_address(phones.ip_version), SIP_PORT],
         "domain": domain,
         "hss": [addresses.hss_address(phones.ip_version), DIAMETER_PORT],
         "hss_realm": domain,
+        "pcrf": (
+            [addresses.pcrf_address(phones.ip_version), DIAMETER_PORT]
+            if needs_pcrf(profile)
+            else None
+        ),
+        "pcrf_realm": domain,
+        # A bearer that takes time is one that somebody waits for.
+        "rx_wait_for_bearer": pcrf.bearer_setup.mean > 0,
         "ipsec": profile.target_ipsec,
         "ip_version": phones.ip_version,
         "port_ps": PORT_PS,
@@ -77,6 +98,8 @@ def core_config(profile: Profile, node: Node) -> dict[str, Any]:
         "reauthenticate": target.reauthenticate,
         "null": target.kind == "null",
         "delay": distribution_config(target.delay),
+        "faults": _faults_config(target.call_faults),
+        "rx_grace_s": target.rx_grace,
         "loss_share": target.loss_share,
         "algs": [[alg, ealg] for alg, ealg in phones.mechanisms],
         "seed": profile.seed,
@@ -121,6 +144,20 @@ def needs_hss(profile: Profile) -> bool:
     return profile.target.kind == "embedded" or profile.simulators.hss is not None
 
 
+def needs_pcrf(profile: Profile) -> bool:
+    """Whether this run starts the PCRF simulator."""
+    pcrf = profile.simulators.pcrf
+    if profile.target.kind == "embedded":
+        return pcrf is None or pcrf.enabled
+    return pcrf is not None and pcrf.enabled
+
+
+def simulators_of(profile: Profile) -> list[str]:
+    """The simulators that this run starts, in this order, by name."""
+    needed = ((HSS, needs_hss(profile)), (PCRF, needs_pcrf(profile)))
+    return [name for name, wanted in needed if wanted]
+
+
 def needs_tun(profile: Profile) -> bool:
     """Whether either end that runs here comes down to user-space ESP, and so to a TUN device."""
     modes: set[str] = {profile.phones.ipsec}
@@ -136,6 +173,23 @@ def distribution_config(distribution: Distribution) -> dict[str, Any]:
         "mean_s": distribution.mean,
         "sigma": distribution.sigma,
     }
+
+
+def _faults_config(faults: CallFaults) -> dict[str, Any]:
+    return {
+        "lose_bye_share": faults.lose_bye_share,
+        "early_bye_share": faults.early_bye_share,
+        "early_bye": distribution_config(faults.early_bye),
+        "die_at_call": faults.die_at_call,
+    }
+
+
+def _listen(simulator: Hss | Pcrf, address: str) -> list[Any]:
+    """Where a simulator listens: where the profile says, else at its address in the run."""
+    if simulator.listen is None:
+        return [address, DIAMETER_PORT]
+    host, port = split_host_port(simulator.listen)
+    return [host, port]
 
 
 def _population_config(profile: Profile) -> dict[str, Any]:

@@ -6,10 +6,10 @@ One run:
    nothing of the run is visible on the host; for an external target it stays on the host.
 2. Each child is started with a control channel on descriptor 3 and enters its own namespace; the
    veth pairs are made here and their ends moved to the children, who configure them.
-3. The simulators come first (HSS, core), then the workers; each says "ready".
+3. The simulators come first (HSS, PCRF), then the core, then the workers; each says "ready".
 4. For each step its precondition is looked at (``registered: N``) and restored by a repair fill
    outside the statistics, then all workers start it at one instant of the monotonic clock.
-5. In the end the workers stop first, then the core, then the HSS, and each says what it measured.
+5. In the end the workers stop first, then the core, then HSS and PCRF; each says what it measured.
 
 However a run ends (complete, interrupted, a child lost), step 5 is done with what is left, and
 ``Crew.end`` leaves no process behind; the namespaces go with the processes that hold them.
@@ -26,15 +26,15 @@ from datetime import UTC, datetime
 from types import FrameType
 
 from imsbench.host.control import Message
-from imsbench.outcome import Procedure
 from imsbench.profile import Profile, Step
 from imsbench.report.result import Status
-from imsbench.run import configs, network, topology
+from imsbench.run import configs, network, sut, tell, topology
 from imsbench.run.capture import CaptureOrder
 from imsbench.run.crew import START_S, ChildLost, Crew, Interrupted
-from imsbench.run.events import Progress, Stage, StepEnded, StepStarted, Watcher
+from imsbench.run.events import Stage, StepEnded, StepStarted, Watcher
 from imsbench.run.exits import INTERRUPTED, TARGET_DIED, UNVOUCHED, RunRefused
 from imsbench.run.record import RunRecord, StepRecord
+from imsbench.run.release import Release
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ class Modules:
     """Plays the phones."""
     hss: str = "simulators.hss"
     """The HSS simulator."""
+    pcrf: str = "simulators.pcrf"
+    """The PCRF simulator."""
     core: str = "simulators.core"
     """The reference core, or the null target."""
 
@@ -82,6 +84,9 @@ class Coordinator:
         self._crew = Crew(self._check)
         self._topology = network.plan(profile)
         self._workers = [topology.worker_name(k) for k in range(profile.generator.workers)]
+        self._simulators = configs.simulators_of(profile)
+        self._target = sut.target_of(profile, lambda: self._crew.pid(topology.CORE))
+        self._release = Release()
         self._registered = 0
         self._record = RunRecord(started=datetime.now(UTC))
 
@@ -116,9 +121,10 @@ class Coordinator:
         has_core = profile.target.kind != "external"
         self._watch(Stage(f"starting {self._describe_children()}"))
         own: list[str] = []
-        if configs.needs_hss(profile):
-            self._crew.start(topology.HSS, self._modules.hss, own_namespace=has_core)
-            own += [topology.HSS] if has_core else []
+        modules = {topology.HSS: self._modules.hss, topology.PCRF: self._modules.pcrf}
+        for name in self._simulators:
+            self._crew.start(name, modules[name], own_namespace=has_core)
+            own += [name] if has_core else []
         if has_core:
             self._crew.start(topology.CORE, self._modules.core)
             own.append(topology.CORE)
@@ -131,10 +137,11 @@ class Coordinator:
 
     def _configure(self) -> None:
         profile, nodes = self._profile, self._topology.nodes
-        if configs.needs_hss(profile):
-            node = nodes.get(topology.HSS, topology.Node())
-            self._crew.send(topology.HSS, "config", **configs.hss_config(profile, node))
-            self._crew.wait([topology.HSS], "ready", START_S)
+        config_of = {topology.HSS: configs.hss_config, topology.PCRF: configs.pcrf_config}
+        for name in self._simulators:
+            node = nodes.get(name, topology.Node())
+            self._crew.send(name, "config", **config_of[name](profile, node))
+        self._crew.wait(self._simulators, "ready", START_S)
         if topology.CORE in nodes:
             config = configs.core_config(profile, nodes[topology.CORE])
             self._crew.send(topology.CORE, "config", **config)
@@ -152,9 +159,8 @@ class Coordinator:
 
     def _describe_children(self) -> str:
         count = len(self._workers)
-        names = [f"{count} worker" + ("s" if count != 1 else "")]
-        if configs.needs_hss(self._profile):
-            names.insert(0, "the HSS")
+        names = [f"the {name.upper()}" for name in self._simulators]
+        names.append(f"{count} worker" + ("s" if count != 1 else ""))
         if self._profile.target.kind != "external":
             names.insert(-1, f"the {self._profile.target.title}")
         return ", ".join(names[:-1]) + (" and " if names[:-1] else "") + names[-1]
@@ -172,6 +178,7 @@ class Coordinator:
     def _steps(self) -> None:
         steps = self._profile.steps()
         self._record.started = datetime.now(UTC)
+        self._record.idle = sut.at_rest(self._target)
         for step in steps:
             record = StepRecord(step)
             self._record.steps.append(record)
@@ -179,34 +186,36 @@ class Coordinator:
                 record.repair = StepRecord(step)
                 self._drive(record.repair, repair=True, count=len(steps))
             self._drive(record, repair=False, count=len(steps))
+            self._watch_release(step)
 
     def _drive(self, record: StepRecord, *, repair: bool, count: int) -> None:
         step = record.step
-        title = _repair_title(step, self._registered) if repair else _title(step)
+        title = tell.repair_title(step, self._registered) if repair else tell.title_of(step)
         missing = step.registered_before - self._registered
         expected_s = missing / configs.repair_rate(self._profile) if repair else step.duration_s
         self._watch(StepStarted(step.index, count, title, expected_s))
         record.registered_before = self._registered
+        if (memory := self._target.memory()) and not repair:
+            self._release.before(step, memory.size)
         record.started_at = time.monotonic() + _START_AHEAD_S
         for name in self._workers:
             self._crew.send(name, "start_at", step=step.index, at=record.started_at, repair=repair)
-        self._listen(record, title, expected_s)
+        usage = None if repair else sut.usage_of(self._target, step, record.started_at)
+        self._listen(record, title, expected_s, usage)
         record.elapsed_s = time.monotonic() - record.started_at
         record.complete = True
         self._registered = record.registered_after
-        self._watch(StepEnded(title, _summary(record), record.elapsed_s))
+        if usage is not None:
+            record.sut = usage.close()
+        self._watch(StepEnded(title, tell.summary(record), record.elapsed_s))
 
-    def _listen(self, record: StepRecord, title: str, expected_s: float) -> None:
+    def _listen(
+        self, record: StepRecord, title: str, expected_s: float, usage: sut.Usage | None
+    ) -> None:
         """Until every worker has said "step_done"; progress once a second meanwhile."""
         missing = set(self._workers)
         ticks: dict[str, Message] = {}
-        limit_s = (
-            expected_s
-            + self._profile.generator.drain
-            + self._profile.phones.registration_timeout
-            + self._profile.phones.transaction_timeout
-            + _STEP_SLACK_S
-        )
+        limit_s = expected_s + self._longest_drain_s(record.step) + _STEP_SLACK_S
         told_at = record.started_at
         while missing:
             for name, message in self._crew.receive(0.5):
@@ -216,18 +225,54 @@ class Coordinator:
                     record.add(message)
                     missing.discard(name)
             now = time.monotonic()
+            if usage is not None:
+                usage.look(now)
             if now - told_at >= 1.0:
                 told_at = now
-                self._watch(_progress(title, now - record.started_at, expected_s, ticks))
+                self._watch(tell.progress(title, now - record.started_at, expected_s, ticks))
             if now - record.started_at > limit_s:
                 reason = f"did not end the step “{title}” within {limit_s:.0f} s"
                 raise ChildLost(min(missing), reason, UNVOUCHED)
 
+    def _longest_drain_s(self, step: Step) -> float:
+        """What the last attempt of a step may take after the step's planned end."""
+        phones, calls = self._profile.phones, step.calls
+        drain_s = (
+            self._profile.generator.drain + phones.registration_timeout + phones.transaction_timeout
+        )
+        if calls is not None:
+            # Set up at the last moment, then held, and its BYE unanswered.
+            drain_s += calls.no_answer + 2 * (calls.ring.longest + calls.hold.longest)
+            drain_s += 2 * phones.transaction_timeout
+        return drain_s
+
+    def _watch_release(self, step: Step) -> None:
+        """Watch the target's memory after calls, where the profile wants it."""
+        record = self._record.steps[-1]
+        limit_s = step.calls.watch_release if step.calls is not None else 0.0
+        loaded = (record.sut or {}).get("memory_rss_bytes")
+        if not limit_s or loaded is None:
+            return
+        self._watch(Stage(f"watching what the calls leave in memory, {limit_s:g} s at most"))
+        self._release.began(step, loaded)
+        ended_at = time.monotonic()
+        while (elapsed_s := time.monotonic() - ended_at) <= limit_s:
+            memory = self._target.memory()
+            if memory is None or self._release.look(elapsed_s, memory.size):
+                break
+            self._crew.receive(1.0)
+        else:
+            self._release.gave_up(step)
+        self._record.ended_calls = {
+            "released_s": self._release.released_s,
+            "again": self._release.again,
+        }
+
     # -- end -----------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        """Stop workers, core and HSS in this order, and keep what they say."""
-        for names in (self._workers, [topology.CORE], [topology.HSS]):
+        """Stop workers, core and simulators in this order, and keep what they say."""
+        for names in (self._workers, [topology.CORE], self._simulators):
             for name, message in self._crew.stop(names, _STOP_S):
                 if message["type"] == "result":
                     self._keep_result(name, message)
@@ -287,46 +332,3 @@ class Coordinator:
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
-
-
-_SUMMARISED: tuple[tuple[Procedure, str], ...] = (
-    ("registration", "registrations"),
-    ("reregistration", "refreshes"),
-)
-
-
-def _progress(
-    title: str, elapsed_s: float, expected_s: float, ticks: dict[str, Message]
-) -> Progress:
-    def total(key: str) -> int:
-        return sum(int(tick.get(key, 0)) for tick in ticks.values())
-
-    return Progress(
-        title=title,
-        elapsed_s=elapsed_s,
-        expected_s=expected_s,
-        registered=total("registered"),
-        attempted=total("attempted"),
-        succeeded=total("succeeded"),
-        failed=total("failed"),
-    )
-
-
-def _title(step: Step) -> str:
-    return f"{step.title}, cycled at {step.rate:g}/s" if step.kind == "cycle" else step.title
-
-
-def _repair_title(step: Step, registered: int) -> str:
-    return f"repair: from {registered:,} to {step.registered_before:,} registered"
-
-
-def _summary(record: StepRecord) -> str:
-    """One line on a step that has ended: its registrations, or its refreshes, and who is registered."""
-    parts = [f"{record.registered_after:,} registered"]
-    for procedure, name in _SUMMARISED:
-        kpis = record.kpis.procedures[procedure]
-        if kpis.attempted:
-            mean_ms = kpis.histogram("time").mean * 1e3
-            mean = f", {mean_ms:.3g} ms on average" if kpis.succeeded else ""
-            parts.append(f"{kpis.succeeded:,} of {kpis.attempted:,} {name} succeeded{mean}")
-    return "; ".join(parts)

@@ -10,7 +10,10 @@ from imsbench.profile import Problem, Profile, ProfileError
 
 _TARGET_KINDS = ("embedded", "null")
 _SHARED = ("name", "version")
-_EMBEDDED_ONLY = ("ipsec", "expires", "min_expires", "reauthenticate", "delay", "loss_share")
+_EMBEDDED_ONLY = (
+    "ipsec", "expires", "min_expires", "reauthenticate", "delay", "loss_share", "call_faults",
+    "rx_grace",
+)  # fmt: skip
 
 
 def with_target(profile: Profile, target: str) -> Profile:
@@ -29,11 +32,13 @@ def with_target(profile: Profile, target: str) -> Profile:
     values["target"] = {"kind": kind} | {name: old[name] for name in keep}
     if kind == "external":
         values["target"]["pcscf"] = target
-    hss = values["simulators"]["hss"]
-    if hss is not None and (kind == "null" or (kind == "external" and hss["listen"] is None)):
-        values["simulators"]["hss"] = None
-    elif hss is not None and kind == "embedded":
-        hss["listen"] = None
+    for name, simulator in values["simulators"].items():
+        if simulator is None:
+            continue
+        if kind == "null" or (kind == "external" and simulator["listen"] is None):
+            values["simulators"][name] = None
+        elif kind == "embedded":
+            simulator["listen"] = None
     return _validated(values, f"--target {target}")
 
 

@@ -46,11 +46,14 @@ class Progress:
     """Attempts that ended well."""
     failed: int
     """Attempts that ended badly."""
+    calls: int = 0
+    """Calls in progress."""
 
     def describe(self) -> str:
         """The counts in one line."""
+        calls = f"{self.calls:,} calls in progress, " if self.calls else ""
         return (
-            f"{self.registered:,} registered, {self.attempted:,} attempted, "
+            f"{self.registered:,} registered, {calls}{self.attempted:,} attempted, "
             f"{self.succeeded:,} succeeded, {self.failed:,} failed"
         )
 

@@ -20,7 +20,9 @@ def plan(profile: Profile) -> Topology:
     try:
         if profile.target.kind == "external":
             return topology.external(ip_version, workers)
-        return topology.embedded(ip_version, workers, hss=configs.needs_hss(profile))
+        return topology.embedded(
+            ip_version, workers, hss=configs.needs_hss(profile), pcrf=configs.needs_pcrf(profile)
+        )
     except ValueError as error:
         raise exits.RunRefused(f"generator.workers: {error}", exits.HOST_LACKS) from error
 

@@ -10,6 +10,7 @@ that finds nothing due yet is put back at what is due next.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Coroutine
 from math import inf, nan
 from typing import Any
@@ -26,9 +27,6 @@ from imsbench.phone.subscription import refresh_subscription, subscribe_reg_even
 FlowOf = Callable[[Phone, Outcome], Coroutine[Action, Any, None]]
 Then = Callable[[Phone, Outcome], None]
 
-_RETRY_S = 0.5
-"""A refresh that finds its phone busy comes back after this, its due time unchanged."""
-
 
 class Phones:
     """All phones of a worker."""
@@ -42,7 +40,11 @@ class Phones:
         *,
         subscribe: bool,
         on_outcome: Callable[[Outcome], None],
+        spread: str = "",
     ) -> None:
+        """spread: a seed, where each phone's first refresh is drawn uniformly between now and when it
+        would be due; else refreshes keep the wave of the fill.
+        """
         self.all = [Phone(network, n, address) for n, address in addresses.items()]
         """Every phone, in the order of its number."""
         self.by_address = {phone.address: phone for phone in self.all}
@@ -52,8 +54,6 @@ class Phones:
         """Attempts under way."""
         self.step = -1
         """Index of the step that attempts due now belong to; -1: to none."""
-        self.index_of = {phone.n: index for index, phone in enumerate(self.all)}
-        """Place in ``all``, by phone number."""
         self.in_call: dict[int, int] = {}
         """Number of calls under way, by phone number."""
         self.busy: dict[int, int] = {}
@@ -63,6 +63,7 @@ class Phones:
         self._network = network
         self._subscribe = subscribe
         self._on_outcome = on_outcome
+        self._spread = spread
         network.on_deregistered = self._on_network_deregistration
 
     def register(self, phone: Phone, due_at: float, then: Then | None = None) -> None:
@@ -105,6 +106,7 @@ class Phones:
                 self.busy[phone.n] = left
             else:
                 del self.busy[phone.n]
+                self._schedule(phone)  # a refresh that fell due meanwhile; it is due since then
             self._on_outcome(outcome)
             then(phone, outcome)
 
@@ -113,37 +115,50 @@ class Phones:
     def _after_registration(self, then: Then | None) -> Then:
         def after(phone: Phone, outcome: Outcome) -> None:
             if outcome.succeeded:
-                self._refresh_later(phone, outcome.ended_at)
+                self._refresh_later(phone, outcome.ended_at, first=True)
                 if self._subscribe:
                     self._attempt(
                         "subscription",
                         subscribe_reg_event,
                         phone,
                         clock(),
-                        self._after_subscription,
+                        self._after_subscribing,
                     )
             if then is not None:
                 then(phone, outcome)
 
         return after
 
-    def _after_subscription(self, phone: Phone, outcome: Outcome) -> None:
+    def _after_subscribing(self, phone: Phone, outcome: Outcome) -> None:
+        self._after_subscription(phone, outcome, first=True)
+
+    def _after_subscription(self, phone: Phone, outcome: Outcome, *, first: bool = False) -> None:
         subscription = phone.subscription
         if outcome.succeeded and subscription is not None:
             delay_s = refresh_delay(subscription.expires_at - outcome.ended_at)
+            if first:
+                delay_s *= self._share_of_first(phone, "subscription")
             subscription.refresh_at = outcome.ended_at + delay_s
             self._schedule(phone)
 
-    def _refresh_later(self, phone: Phone, registered_at: float) -> None:
+    def _refresh_later(self, phone: Phone, registered_at: float, *, first: bool = False) -> None:
         registration = phone.registration
         if registration is not None:
             delay_s = refresh_delay(registration.expires_at - registered_at)
+            if first:
+                delay_s *= self._share_of_first(phone, "registration")
             registration.refresh_at = registered_at + delay_s
             self._schedule(phone)
 
-    def _schedule(self, phone: Phone, not_before: float = 0.0) -> None:
+    def _share_of_first(self, phone: Phone, what: str) -> float:
+        """The part of the interval that a phone waits for its first refresh; its own, from the seed."""
+        if not self._spread:
+            return 1.0
+        return random.Random(f"{self._spread}/{phone.n}/{what}").random()
+
+    def _schedule(self, phone: Phone) -> None:
         """Have the phone looked at when its next refresh is due, unless it will be anyway."""
-        due_at = max(_next_refresh(phone), not_before)
+        due_at = _next_refresh(phone)
         if due_at < phone.timer_at:
             phone.timer_at = due_at
             self._loop.call_at(due_at, self._on_timer, phone)
@@ -154,9 +169,7 @@ class Phones:
         due_at = _next_refresh(phone)
         if due_at > now:
             self._schedule(phone)
-        elif phone.n in self.busy:
-            self._schedule(phone, now + _RETRY_S)
-        else:
+        elif phone.n not in self.busy:  # else it is looked at again when it has ended that
             self._refresh(phone, due_at)
             self._schedule(phone)
 

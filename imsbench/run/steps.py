@@ -1,8 +1,9 @@
-"""Carrying out the steps of the load: fill, hold, cycle (one worker's share of each).
+"""Carrying out the steps of the load: fill, hold, cycle, calls (one worker's share of each).
 
 Open arrivals: every attempt has the instant at which it is due, fixed before the step starts, and
 starts then whatever became of the others. An arrival that finds no phone to use is a counted drop.
-A step is over when its plan is through and every attempt of it has ended.
+A step is over when its plan is through and every attempt of it has ended. Calls may have a cycle or a
+hold beside them: two plans on one clock, and one step.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
+from imsbench import profile
 from imsbench.arrivals import Arrivals
 from imsbench.distribution import Distribution
 from imsbench.engine.loop import Loop, clock
@@ -23,6 +26,18 @@ from imsbench.run.calls import CallMix, Calls
 from imsbench.run.phones import Phones
 
 _DRAIN_CHECK_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Attempts and when they are due."""
+
+    at: float
+    """Instant of its beginning, seconds."""
+    offsets: Iterator[float]
+    """Seconds from there, in order; this worker's share."""
+    start: Callable[[float], None]
+    """Makes one attempt, due at an instant."""
 
 
 class StepRun:
@@ -45,21 +60,24 @@ class StepRun:
         self.step = step
         self.on_evaluated = on_evaluated
         self.dropped = 0
-        """Arrivals that found no phone."""
+        """Arrivals that found no idle phone."""
+        self.without_pair = 0
+        """Calls that found no idle pair of phones."""
         self.started = 0
-        """Arrivals that started an attempt."""
+        """Arrivals that started a registration or de-registration."""
+        self.called = 0
+        """Arrivals after the warm-up that started a call."""
         self.first_due_at = 0.0
         """Instant of the plan's beginning, seconds."""
         self._loop = loop
         self._phones = phones
         self._calls = calls
-        self._mix = call_mix(step) if step.calls is not None else None
         self._share = {"share": worker, "shares": workers}
         self._seed = f"{seed}/{step.index}"
         self._on_done = on_done
         self._queue: deque[Phone] = deque()
-        self._offsets: Iterator[float] = iter(())
-        self._start: Callable[[Phone, float], None] = self._fill_one
+        self._plans = 0
+        """Plans that are not through."""
 
     def begin(self, at: float, *, repair: bool = False, repair_rate: float = 0.0) -> None:
         """Plan the step from this instant, seconds; a repair registers what its precondition lacks."""
@@ -73,10 +91,10 @@ class StepRun:
             self._plan_cycle(step)
         elif step.kind == "calls":
             self._plan_calls(step)
+            if step.beside is not None:
+                self._plan_beside(step.beside, at + step.warm_up_s)
         else:
-            self._loop.call_at(at + step.duration_s, self._drain, None)
-            return
-        self._next()
+            self._plan_hold(at + step.duration_s)
 
     # private
 
@@ -85,8 +103,12 @@ class StepRun:
         missing = [p for p in self._phones.all if p.n < to and p.registration is None]
         self._queue.extend(missing)
         share, shares = self._share["share"], self._share["shares"]
-        self._offsets = ((i * shares + share) / rate for i in range(len(missing)))
-        self._start = self._fill_one
+        offsets = ((i * shares + share) / rate for i in range(len(missing)))
+        self._follow(Plan(self.first_due_at, offsets, self._fill_next))
+
+    def _plan_hold(self, until: float) -> None:
+        self._plans += 1
+        self._loop.call_at(until, self._plan_ended, None)
 
     def _plan_cycle(self, step: Step) -> None:
         """Every phone once a pass, in an order drawn from the seed."""
@@ -95,53 +117,66 @@ class StepRun:
         for _ in range(step.passes):
             source.shuffle(mine)
             self._queue.extend(mine)
-        self._offsets = iter(
-            Arrivals(step.rate, step.attempts, step.arrivals, self._seed, **self._share)
-        )
-        self._start = self._cycle_one
+        self._follow(Plan(self.first_due_at, self._arrivals(step, self._seed), self._cycle_next))
 
     def _plan_calls(self, step: Step) -> None:
         """Attempts at the step's rate; those of the warm-up belong to no step."""
+        assert step.calls is not None
+        mix = call_mix(step.calls)
         self._phones.step = -1 if step.warm_up_s else step.index
-        self._offsets = iter(
-            Arrivals(step.rate, step.attempts, step.arrivals, self._seed, **self._share)
-        )
         if step.warm_up_s:
             evaluated_at = self.first_due_at + step.warm_up_s
             self._loop.call_at(evaluated_at, self._evaluate, None)
+        offsets = self._arrivals(step, self._seed)
+        self._follow(Plan(self.first_due_at, offsets, lambda due_at: self._call(mix, due_at)))
+
+    def _plan_beside(self, step: Step, at: float) -> None:
+        """What runs beside calls. Phones in a call are passed over by its cycle, and come later."""
+        if step.kind == "hold":
+            self._plan_hold(at + step.duration_s)
+            return
+        mine = [phone for phone in self._phones.all if phone.n < step.registered]
+        random.Random(f"{self._seed}/order").shuffle(mine)
+        self._queue.extend(mine)
+        offsets = self._arrivals(step, f"{self._seed}/beside")
+        self._follow(Plan(at, offsets, self._cycle_any))
+
+    def _arrivals(self, step: Step, seed: str) -> Iterator[float]:
+        return iter(Arrivals(step.rate, step.attempts, step.arrivals, seed, **self._share))
 
     def _evaluate(self, _argument: Any) -> None:
         """The warm-up is over: from now on what is due belongs to the step."""
         self._phones.step = self.step.index
         self.on_evaluated()
 
-    def _next(self) -> None:
-        offset = next(self._offsets, None)
-        if offset is None:
-            self._drain(None)
-        else:
-            due_at = self.first_due_at + offset
-            self._loop.call_at(due_at, self._arrive, due_at)
+    def _follow(self, plan: Plan) -> None:
+        self._plans += 1
+        self._next(plan)
 
-    def _arrive(self, due_at: float) -> None:
-        if self._mix is not None:
-            self._call(self._mix, due_at)
-            self._next()
-            return
-        phone = self._idle_phone()
-        if phone is None:
-            self.dropped += 1
+    def _next(self, plan: Plan) -> None:
+        offset = next(plan.offsets, None)
+        if offset is None:
+            self._plan_ended(None)
         else:
-            self.started += 1
-            self._start(phone, due_at)
-        self._next()
+            due_at = plan.at + offset
+            self._loop.call_at(due_at, self._arrive, (plan, due_at))
+
+    def _arrive(self, what: tuple[Plan, float]) -> None:
+        plan, due_at = what
+        plan.start(due_at)
+        self._next(plan)
+
+    def _plan_ended(self, _argument: Any) -> None:
+        self._plans -= 1
+        if not self._plans:
+            self._drain(None)
 
     def _call(self, mix: CallMix, due_at: float) -> None:
         evaluated = due_at >= self.first_due_at + self.step.warm_up_s
         started = self._calls.start(mix, due_at)
         if evaluated:
-            self.started += started
-            self.dropped += not started
+            self.called += started
+            self.without_pair += not started
 
     def _idle_phone(self) -> Phone | None:
         """The next phone in the order that has nothing under way; a busy one is put behind."""
@@ -152,9 +187,29 @@ class StepRun:
             self._queue.append(phone)
         return None
 
-    def _fill_one(self, phone: Phone, due_at: float) -> None:
-        if phone.registration is None:
+    def _take(self) -> Phone | None:
+        """The next idle phone, counted; None, counted too, if there is none."""
+        phone = self._idle_phone()
+        self.started += phone is not None
+        self.dropped += phone is None
+        return phone
+
+    def _fill_next(self, due_at: float) -> None:
+        phone = self._take()
+        if phone is not None and phone.registration is None:
             self._phones.register(phone, due_at)
+
+    def _cycle_next(self, due_at: float) -> None:
+        phone = self._take()
+        if phone is not None:
+            self._cycle_one(phone, due_at)
+
+    def _cycle_any(self, due_at: float) -> None:
+        """One of a cycle beside calls: the order begins anew as often as it must."""
+        phone = self._take()
+        if phone is not None:
+            self._queue.append(phone)
+            self._cycle_one(phone, due_at)
 
     def _cycle_one(self, phone: Phone, due_at: float) -> None:
         if phone.registration is None:
@@ -173,10 +228,8 @@ class StepRun:
             self._on_done()
 
 
-def call_mix(step: Step) -> CallMix:
-    """The calls of a step, as the phones take them."""
-    calls = step.calls
-    assert calls is not None
+def call_mix(calls: profile.Calls) -> CallMix:
+    """The calls of a profile, as the phones take them."""
     settings = CallSettings(
         preconditions=calls.preconditions,
         reliable_ringing=calls.reliable_ringing,

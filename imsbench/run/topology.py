@@ -1,10 +1,12 @@
 """Who has which addresses and links in a run: pure arithmetic, nothing is touched here.
 
-Embedded target: the core stands in the middle, one veth pair to the HSS and one to each worker.
+Embedded target: the core stands in the middle, one veth pair to each simulator and each worker.
 
-    worker-0 (phones 198.18.0.0/17)   ── ims0 ─── w0 ─┐
-                                                      core (198.19.0.10) ── hss0 ── core0 ── hss (198.19.0.20)
-    worker-1 (phones 198.18.128.0/17) ── ims0 ─── w1 ─┘
+    worker-0 (phones 198.18.0.0/17)   ── ims0 ── w0 ─┐      ┌─ hss0 ── core0 ── hss (198.19.0.20)
+                                                     core ──┤
+    worker-1 (phones 198.18.128.0/17) ── ims0 ── w1 ─┘      └─ pcrf0 ── core0 ── pcrf (198.19.0.30)
+
+The core is 198.19.0.10.
 
 External target: each worker has a veth pair to the host's namespace (``imsb0`` …), which forwards.
 """
@@ -18,6 +20,7 @@ from imsbench.host import addresses
 
 CORE = "core"
 HSS = "hss"
+PCRF = "pcrf"
 HOST = "host"
 """Owner of a link's end in the coordinator's own namespace."""
 
@@ -27,7 +30,8 @@ WORKER_LINK = "ims0"
 DIAMETER_PORT = 3868
 SIP_PORT = 5060
 _HSS_LINK = 0
-_FIRST_WORKER_LINK = 1
+_PCRF_LINK = 1
+_FIRST_WORKER_LINK = 2
 
 
 def worker_name(worker: int) -> str:
@@ -87,15 +91,14 @@ class Topology:
     """Each worker's slice of the phones' prefix."""
 
 
-def embedded(ip_version: int, workers: int, *, hss: bool) -> Topology:
-    """The topology of an embedded target; without an HSS for the null target."""
+def embedded(ip_version: int, workers: int, *, hss: bool, pcrf: bool) -> Topology:
+    """The topology of an embedded target with these simulators; the null target has none."""
     nodes = {CORE: Node(addresses=[addresses.pcscf_address(ip_version)])}
     topology = Topology(ip_version, nodes, [], [])
     if hss:
-        nodes[HSS] = Node(addresses=[addresses.hss_address(ip_version)])
-        core_end, hss_end = _join(topology, _HSS_LINK, (CORE, "hss0"), (HSS, "core0"))
-        nodes[CORE].routes.append((_host_route(addresses.hss_address(ip_version)), hss_end.address))
-        nodes[HSS].routes.append((addresses.core_prefix(ip_version), core_end.address))
+        _add_simulator(topology, _HSS_LINK, HSS, addresses.hss_address(ip_version))
+    if pcrf:
+        _add_simulator(topology, _PCRF_LINK, PCRF, addresses.pcrf_address(ip_version))
     for worker in range(workers):
         core_end = _add_worker(topology, worker, workers, (CORE, f"w{worker}"))
         nodes[worker_name(worker)].routes.append(
@@ -117,6 +120,15 @@ def external(ip_version: int, workers: int) -> Topology:
 def host_link(worker: int) -> str:
     """The host's end of the link to a worker of a run against an external target."""
     return f"imsb{worker}"
+
+
+def _add_simulator(topology: Topology, number: int, name: str, address: str) -> None:
+    """A Diameter simulator beside the core, with a link of its own."""
+    nodes = topology.nodes
+    nodes[name] = Node(addresses=[address])
+    core_end, its_end = _join(topology, number, (CORE, f"{name}0"), (name, "core0"))
+    nodes[CORE].routes.append((_host_route(address), its_end.address))
+    nodes[name].routes.append((addresses.core_prefix(topology.ip_version), core_end.address))
 
 
 def _add_worker(topology: Topology, worker: int, workers: int, other: tuple[str, str]) -> LinkEnd:

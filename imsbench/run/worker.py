@@ -159,7 +159,12 @@ class Worker:
             phone_addresses,
             subscribe=self._profile.phones.subscribe_reg_event,
             on_outcome=self._record,
+            spread=self._spread(),
         )
+
+    def _spread(self) -> str:
+        uniform = self._profile.phones.refresh_phase == "uniform"
+        return f"{self._profile.seed}/refreshes" if uniform else ""
 
     def _find_phone(self, address: str) -> Any:
         return self._phones.by_address.get(address)
@@ -215,7 +220,13 @@ class Worker:
             registered=self._phones.registered,
             kpis=self._kpis.to_json(),
             health=self._health.end()
-            | {"dropped": run.dropped, "started": run.started, "first_due_at": run.first_due_at},
+            | {
+                "dropped": run.dropped,
+                "without_pair": run.without_pair,
+                "started": run.started,
+                "called": run.called,
+                "first_due_at": run.first_due_at,
+            },
             failures=list(self._failures.values()),
             counters=dict(news),
         )
@@ -227,6 +238,7 @@ class Worker:
             "tick",
             step=self._phones.step,
             registered=self._phones.registered,
+            calls=self._calls.outstanding,
             **counts,
         )
         self._loop.call_at(clock() + _TICK_S, self._tick, None)

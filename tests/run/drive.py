@@ -28,7 +28,7 @@ def main() -> int:
 
     profile = parse_profile(sys.argv[1])
     network.enter(profile)
-    coordinator = Coordinator(profile, watch, modules=Modules(FAKE, FAKE, FAKE))
+    coordinator = Coordinator(profile, watch, modules=Modules(FAKE, FAKE, FAKE, FAKE))
     try:
         record = coordinator.run()
     except RunRefused as refusal:

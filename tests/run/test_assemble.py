@@ -130,7 +130,7 @@ def speechless(record: RunRecord) -> None:
     [
         (busy, "of a core"),
         (dropping, "tun_queue_dropped"),
-        (starved, "found no phone"),
+        (starved, "found no idle phone"),
         (unprepared, "190 phones were registered when it began"),
         (slow_hss, "HSS"),
         (disagreeing, "core 199"),

@@ -11,8 +11,9 @@ from imsbench.profile import Profile, ProfileError, load_profile, parse_profile
 from imsbench.run import configs
 from imsbench.run.derive import one_phone, with_target
 from imsbench.run.network import plan
-from imsbench.run.topology import CORE, HSS, Node
+from imsbench.run.topology import CORE, HSS, PCRF, Node
 from imsbench.subscriber import Population
+from simulators.core.settings import CoreSettings
 from simulators.hss.userdata import FilterCriteria, UserDataWriter
 
 QUICKSTART = load_profile("quickstart")
@@ -32,6 +33,7 @@ def test_every_message_is_plain_json() -> None:
     topology = plan(QUICKSTART)
     for config in (
         configs.hss_config(QUICKSTART, topology.nodes[HSS]),
+        configs.pcrf_config(QUICKSTART, topology.nodes[PCRF]),
         configs.core_config(QUICKSTART, topology.nodes[CORE]),
         configs.worker_config(QUICKSTART, topology, 0, keep_ladders=True),
     ):
@@ -46,6 +48,42 @@ def test_core_and_hss_find_each_other() -> None:
     assert core["hss_realm"] == hss["origin_realm"] == core["domain"]
     assert hss["addresses"] == [hss["listen"][0]]
     assert core["addresses"] == [core["listen"][0]]
+
+
+def test_core_and_pcrf_find_each_other() -> None:
+    pcrf = configs.pcrf_config(QUICKSTART, plan(QUICKSTART).nodes[PCRF])
+    core = configs.core_config(QUICKSTART, plan(QUICKSTART).nodes[CORE])
+    assert core["pcrf"] == pcrf["listen"]
+    assert core["pcrf_realm"] == pcrf["origin_realm"]
+    assert pcrf["addresses"] == [pcrf["listen"][0]]
+    assert not core["rx_wait_for_bearer"]
+
+
+def test_a_bearer_that_takes_time_is_waited_for() -> None:
+    text = """
+name: x
+subscribers: {count: 4}
+simulators: {pcrf: {bearer_setup: {mean: 50ms}, silence_share: 0.5}}
+target: {rx_grace: 2s, call_faults: {lose_bye_share: 0.25, early_bye: {mean: 3s}}}
+phases: [{fill: {rate: 1, to: 4}}]
+"""
+    profile = parse_profile(text)
+    pcrf, core = configs.pcrf_config(profile, Node()), configs.core_config(profile, Node())
+    assert pcrf["bearer_setup"] == {"kind": "constant", "mean_s": 0.05, "sigma": 1.0}
+    assert pcrf["silence_share"] == 0.5
+    settings = CoreSettings.from_config(core)
+    assert settings.rx_wait_for_bearer
+    assert settings.rx_grace_s == 2.0
+    assert settings.faults.lose_bye_share == 0.25
+    assert settings.faults.early_bye.mean_s == 3.0
+
+
+def test_without_a_pcrf_the_core_asks_nobody() -> None:
+    text = "name: x\nsubscribers: {count: 4}\nphases: [{fill: {rate: 1, to: 4}}]\n"
+    profile = parse_profile(text + "simulators: {pcrf: {enabled: false}}\n")
+    assert configs.simulators_of(profile) == [HSS]
+    assert configs.core_config(profile, Node())["pcrf"] is None
+    assert PCRF not in plan(profile).nodes
 
 
 def test_a_worker_gets_its_profile_back() -> None:

@@ -75,7 +75,7 @@ def test_a_run_goes_through_all_its_steps_and_merges_its_workers() -> None:
     assert all(step["counters"] == {"connections": 4} for step in told["steps"])
     assert all(step["repair"] is None for step in told["steps"])
     assert told["workers"] == ["worker-0", "worker-1"]
-    assert told["simulators"] == ["core", "hss"]
+    assert told["simulators"] == ["core", "hss", "pcrf"]
     assert told["events"].count("StepStarted") == told["events"].count("StepEnded") == 3
 
 
@@ -101,7 +101,7 @@ def test_a_dead_core_ends_the_run_with_what_it_has() -> None:
     assert [step["complete"] for step in told["steps"]] == [False]
     assert told["steps"][0]["attempted"] == 20
     assert told["workers"] == ["worker-0", "worker-1"]
-    assert told["simulators"] == ["hss"]
+    assert told["simulators"] == ["hss", "pcrf"]
 
 
 def test_a_dead_worker_ends_the_run_by_name() -> None:

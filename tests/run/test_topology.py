@@ -6,8 +6,17 @@ import ipaddress
 
 import pytest
 
-from imsbench.host.addresses import core_prefix, hss_address, pcscf_address
-from imsbench.run.topology import CORE, HOST, HSS, Topology, embedded, external, worker_name
+from imsbench.host.addresses import core_prefix, hss_address, pcrf_address, pcscf_address
+from imsbench.run.topology import (
+    CORE,
+    HOST,
+    HSS,
+    PCRF,
+    Topology,
+    embedded,
+    external,
+    worker_name,
+)
 
 
 def assert_sound(topology: Topology) -> None:
@@ -34,29 +43,40 @@ def assert_sound(topology: Topology) -> None:
 
 @pytest.mark.parametrize("ip_version", [4, 6])
 @pytest.mark.parametrize("workers", [1, 2, 3])
-def test_the_embedded_core_stands_between_the_hss_and_the_workers(
+def test_the_embedded_core_stands_between_the_simulators_and_the_workers(
     ip_version: int, workers: int
 ) -> None:
-    topology = embedded(ip_version, workers, hss=True)
+    topology = embedded(ip_version, workers, hss=True, pcrf=True)
     assert_sound(topology)
-    assert set(topology.nodes) == {CORE, HSS} | {worker_name(k) for k in range(workers)}
+    assert set(topology.nodes) == {CORE, HSS, PCRF} | {worker_name(k) for k in range(workers)}
     core = topology.nodes[CORE]
     assert core.addresses == [pcscf_address(ip_version)]
-    assert [link.name for link in core.links] == ["hss0", *(f"w{k}" for k in range(workers))]
+    assert [link.name for link in core.links] == [
+        "hss0",
+        "pcrf0",
+        *(f"w{k}" for k in range(workers)),
+    ]
     routed = [prefix for prefix, _ in core.routes]
     assert routed[0].startswith(hss_address(ip_version) + "/")
-    assert routed[1:] == topology.phone_prefixes
+    assert routed[1].startswith(pcrf_address(ip_version) + "/")
+    assert routed[2:] == topology.phone_prefixes
     assert len(set(topology.phone_prefixes)) == workers
     for k in range(workers):
         worker = topology.nodes[worker_name(k)]
         assert [link.name for link in worker.links] == ["ims0"]
-        assert worker.routes == [(core_prefix(ip_version), core.links[1 + k].address)]
+        assert worker.routes == [(core_prefix(ip_version), core.links[2 + k].address)]
 
 
-def test_a_null_target_has_no_hss() -> None:
-    topology = embedded(4, 1, hss=False)
+def test_a_null_target_has_no_simulators() -> None:
+    topology = embedded(4, 1, hss=False, pcrf=False)
     assert_sound(topology)
     assert set(topology.nodes) == {CORE, "worker-0"}
+
+
+def test_a_run_without_rx_has_no_pcrf() -> None:
+    topology = embedded(4, 1, hss=True, pcrf=False)
+    assert_sound(topology)
+    assert set(topology.nodes) == {CORE, HSS, "worker-0"}
 
 
 @pytest.mark.parametrize("ip_version", [4, 6])
@@ -75,4 +95,4 @@ def test_an_external_target_is_reached_through_the_host(ip_version: int) -> None
 
 def test_more_workers_than_links_are_refused() -> None:
     with pytest.raises(ValueError, match="64 links"):
-        embedded(4, 64, hss=True)
+        embedded(4, 63, hss=True, pcrf=True)
