@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from imsbench.histogram import Histogram
-from imsbench.kpi.kpis import ProcedureKpis, StepKpis
 from imsbench.kpi.statistics import enough
 from imsbench.report.form import (
     DASH,
     cell,
-    plain,
     spell_rate,
     spell_share,
     spell_time,
     strike,
     table,
 )
+from imsbench.report.ladder import one_phone, side_by_side
 from imsbench.report.parts import Failure, SimulatorResult
 from imsbench.report.result import RunResult, StepResult
 from imsbench.report.tables import Lines, invalid, name_of, pairs
@@ -26,6 +25,8 @@ _NAMES = {
     "reregistration": "re-registration",
     "deregistration": "de-registration",
     "subscription": "subscription",
+    "subscription_refresh": "subscription refresh",
+    "call": "call",
 }
 
 
@@ -35,14 +36,13 @@ def failures(result: RunResult) -> Lines:
     ladders: list[str] = []
     for step, done in pairs(result):
         known = {(f.procedure, f.stage, f.cause): f for f in done.failures}
-        for procedure, part in done.kpis.procedures.items():
-            for (stage, cause), count in sorted(part.failures.items()):
-                first = known.get((procedure, stage, cause))
-                detail = cell(first.detail) if first and first.detail else DASH
-                row = [name_of(step), _NAMES[procedure], cell(stage), cell(cause), f"{count:,}"]
-                rows.append([*row, detail])
-                if first and first.ladder:
-                    ladders += _ladder(name_of(step), first)
+        for procedure, (stage, cause), count in _counted(done):
+            first = known.get((procedure, stage, cause))
+            detail = cell(first.detail) if first and first.detail else DASH
+            row = [name_of(step), _NAMES[procedure], cell(stage), cell(cause), f"{count:,}"]
+            rows.append([*row, detail])
+            if first and (first.ladder or first.callee_ladder):
+                ladders += _ladder(name_of(step), first)
     yield "## Failures"
     yield ""
     if not rows:
@@ -57,17 +57,30 @@ def failures(result: RunResult) -> Lines:
         yield from ladders
 
 
+def _counted(done: StepResult) -> Iterator[tuple[str, tuple[str, str], int]]:
+    """Procedure, (stage, cause) and count of every kind of failure in a step."""
+    for procedure, part in done.kpis.procedures.items():
+        for kind, count in sorted(part.failures.items()):
+            yield procedure, kind, count
+    for kind, count in sorted(done.kpis.sessions.failures.items()):
+        yield "call", kind, count
+
+
 def _ladder(during: str, failure: Failure) -> Iterator[str]:
+    phones = f"phone {failure.phone:,}"
+    if failure.callee is not None:
+        phones = f"phone {failure.phone:,} calls phone {failure.callee:,}"
     yield ""
     yield (
         f"{_NAMES.get(failure.procedure, cell(failure.procedure))}, {cell(failure.stage)}: "
-        f"{cell(failure.cause)} (phone {failure.phone:,}; {during})"
+        f"{cell(failure.cause)} ({phones}; {during})"
     )
     yield ""
     yield "```text"
-    for line in failure.ladder:
-        mark = "*" if line.protected else " "
-        yield f"{line.at:10.4f} {line.direction}{mark} {plain(line.text)}"
+    if failure.callee is None:
+        yield from one_phone(failure.ladder)
+    else:
+        yield from side_by_side(failure.ladder, failure.callee_ladder)
     yield "```"
 
 
@@ -76,7 +89,8 @@ def generator(result: RunResult) -> Lines:
     shown = pairs(result)
     headers = (
         "During", "Valid", "Made (/s)", "Lateness p50", "p99", "max", "Loop lag p99", "CPU, busiest",
-        "Arrivals dropped", "Phone time, mean", "p99", "ESP packets", "ESP drops",
+        "Arrivals dropped", "Phone time, mean", "p99", "of calls, mean", "p99", "ESP packets",
+        "ESP drops",
     )  # fmt: skip
     rows = []
     for step, done in shown:
@@ -85,7 +99,7 @@ def generator(result: RunResult) -> Lines:
     yield "## Generator health"
     yield ""
     if rows:
-        yield from table(headers, rows, "llrrrrrrrrrrr")
+        yield from table(headers, rows, "llrrrrrrrrrrrrr")
         yield ""
     reasons = [*invalid(shown), *(f"* The whole run: {reason}" for reason in result.reasons)]
     if reasons:
@@ -101,7 +115,8 @@ def generator(result: RunResult) -> Lines:
     yield "- **Loop lag**: how late the workers' loops woke for their timers."
     yield (
         "- **Phone time**: from a response read to the request it led to, AKA and security "
-        "associations included, per registration: the generator's own share."
+        "associations included, per registration: the generator's own share. Of calls: of the calling "
+        "phone, all messages of a call together."
     )
     yield (
         "- **Valid**: p99 from due minus p99 from start at most 1 ms or 5 %, the busiest worker below "
@@ -120,8 +135,10 @@ def _health(done: StepResult) -> list[str]:
     carried = counters.get("esp packets_in", 0) + counters.get("esp packets_out", 0)
     dropped = sum(count for name, count in counters.items() if _is_esp_drop(name))
     esp = any(name.startswith("esp ") for name in counters)
+    calls = done.kpis.sessions
+    made = done.kpis.procedures["registration"].rate if not calls.attempted else calls.rate
     return [
-        spell_rate(done.kpis.procedures["registration"].rate),
+        spell_rate(made),
         spell_time(late.quantile(0.5)),
         spell_time(_p99(late)),
         spell_time(late.maximum),
@@ -130,6 +147,8 @@ def _health(done: StepResult) -> list[str]:
         f"{sum(worker.dropped for worker in done.health):,}" if done.health else DASH,
         spell_time(phone.mean),
         spell_time(done.kpis.quantile("registration_phone_time", 0.99)),
+        spell_time(done.kpis.histogram("session_phone_time").mean),
+        spell_time(done.kpis.quantile("session_phone_time", 0.99)),
         f"{carried:,}" if esp else DASH,
         f"{dropped:,}" if esp else DASH,
     ]
@@ -165,19 +184,41 @@ def _repairs(result: RunResult) -> Lines:
 
 def hss(result: RunResult) -> Lines:
     """The HSS simulator's response time: what was configured and what was achieved."""
-    yield "## HSS simulator"
+    settings = result.profile.simulators.hss
+    configured_s = settings.response_time.mean if settings else 0.0
+    yield from _simulator("HSS", result.hss, configured_s)
+
+
+def pcrf(result: RunResult) -> Lines:
+    """The PCRF simulator's response time, its sessions, and what was wrong with its requests."""
+    if result.pcrf is None and not any(step.calls for step, _ in pairs(result)):
+        return
+    settings = result.profile.simulators.pcrf
+    configured_s = settings.response_time.mean if settings else 0.0
+    yield from _simulator("PCRF", result.pcrf, configured_s)
+    if result.pcrf is None:
+        return
+    yield (
+        f"- **AF sessions of calls**: {result.pcrf.most_media_sessions:,} at most at once, "
+        f"{result.pcrf.media_sessions:,} left in the end."
+    )
+    if wrong := result.pcrf.wrong:
+        said = "; ".join(f"{cell(name)}: {count:,}" for name, count in sorted(wrong.items()))
+        yield f"- **Wrong in requests**: {said}."
+
+
+def _simulator(name: str, measured: SimulatorResult | None, configured_s: float) -> Lines:
+    yield f"## {name} simulator"
     yield ""
-    if result.hss is None:
+    if measured is None:
         yield "None, or it did not live to report."
         return
-    configured = result.profile.simulators.hss
-    mean_s = configured.response_time.mean if configured else 0.0
     headers = ("Command", "Count", "Results", "Configured mean", "Mean", "p99", "max")
     rows = []
-    for name, command in sorted(result.hss.commands.items()):
-        time = command.response_time
-        said = ", ".join(f"{code}: {count:,}" for code, count in sorted(command.results.items()))
-        row = [name, f"{command.count:,}", cell(said), spell_time(mean_s)]
+    for command, done in sorted(measured.commands.items()):
+        time = done.response_time
+        said = ", ".join(f"{code}: {count:,}" for code, count in sorted(done.results.items()))
+        row = [command, f"{done.count:,}", cell(said), spell_time(configured_s)]
         rows.append([*row, spell_time(time.mean), spell_time(_p99(time)), spell_time(time.maximum)])
     yield from table(headers, rows, "lrlrrrr")
     yield ""
@@ -193,60 +234,3 @@ def mean_response_s(result: SimulatorResult) -> float:
     for command in result.commands.values():
         merged.merge(command.response_time)
     return merged.mean
-
-
-def expectations(result: RunResult) -> Lines:
-    """Counts that must follow from others, next to what was counted."""
-    rows: list[Sequence[str]] = []
-    for step, done in pairs(result):
-        if step.attempts:
-            part = done.kpis.procedures["registration"]
-            made = part.attempted + done.kpis.procedures["deregistration"].failed
-            rows.append(_compare(f"Arrivals of “{name_of(step)}”", step.attempts, made))
-    if result.hss is not None and result.profile.target.kind == "embedded":
-        for command, expected in expected_cx(result).items():
-            answered = result.hss.commands.get(command)
-            rows.append(_compare(f"Cx {command}", expected, answered.count if answered else 0))
-    phones = sum(worker.registered for worker in result.workers)
-    if result.core is not None and result.workers and result.profile.target.kind == "embedded":
-        rows.append(_compare("Registered in the end, at the core", phones, result.core.registered))
-    if result.hss is not None and result.workers:
-        rows.append(_compare("Registered in the end, at the HSS", phones, result.hss.registered))
-    yield "## Expected against measured"
-    yield ""
-    yield from table(("What", "Expected", "Measured", "Result"), rows, "lrrl")
-    yield ""
-    yield (
-        "- **Cx of the reference core**: a UAR for each REGISTER, a MAR for each challenge, a SAR for "
-        "each registration and each de-registration that succeeded: 2 UAR, 1 MAR and 1 SAR for a "
-        "registration with IMS-AKA, 1 UAR for a refresh, 1 UAR and 1 SAR for a de-registration."
-    )
-    yield "- **Registered in the end**: expected is what the phones hold."
-    outside = sum(worker.counters.get("outside_any_step", 0) for worker in result.workers)
-    if outside:
-        yield f"- {outside:,} attempts fell outside every step and are in no table."
-
-
-def _compare(what: str, expected: int, measured: int) -> list[str]:
-    verdict = "adds up" if expected == measured else f"differs by {measured - expected:+,}"
-    return [what, f"{expected:,}", f"{measured:,}", verdict]
-
-
-def expected_cx(result: RunResult) -> dict[str, int]:
-    """Cx transactions of the reference core that follow from the phones' counts, repairs included."""
-    parts: list[StepKpis] = []
-    for done in result.steps:
-        parts.append(done.kpis)
-        if done.repair is not None:
-            parts.append(done.repair.kpis)
-    expected = {"UAR": 0, "MAR": 0, "SAR": 0}
-    for kpis in parts:
-        registering: list[ProcedureKpis] = [
-            part for name, part in kpis.procedures.items() if name != "subscription"
-        ]
-        challenges = sum(part.challenges for part in registering)
-        expected["UAR"] += challenges + sum(part.attempted for part in registering)
-        expected["MAR"] += challenges
-        expected["SAR"] += kpis.procedures["registration"].succeeded
-        expected["SAR"] += kpis.procedures["deregistration"].succeeded
-    return expected

@@ -68,6 +68,18 @@ def spell_rate(rate: float | None) -> str:
     return f"{rate:,.0f}" if rate >= 999.5 else f"{rate:.3g}"
 
 
+def spell_level(count: float | None) -> str:
+    """Calls at once: whole from 100 on, else three significant digits."""
+    if count is None:
+        return DASH
+    return f"{count:,.0f}" if count >= 99.95 else f"{count:.3g}"
+
+
+def spell_cores(cores: float) -> str:
+    """Processors busy, two digits after the point as published."""
+    return f"{cores:.2f}"
+
+
 def spell_bytes(count: int) -> str:
     """Binary units: "23.5 GiB"."""
     size = float(count)

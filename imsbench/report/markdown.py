@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from imsbench.kpi.definitions import DEFINITIONS
 from imsbench.kpi.thresholds import Threshold, parse_threshold
-from imsbench.profile import Profile, spell_duration, spell_protection
-from imsbench.report import account, tables
-from imsbench.report.form import cell, plain, spell_bytes, spell_share, spell_time, table
+from imsbench.profile import spell_duration
+from imsbench.report import account, calls, expected, setup, system, tables
+from imsbench.report.form import cell, plain, spell_level, spell_share, spell_time, table
 from imsbench.report.result import RunResult, ThresholdResult
 from imsbench.report.tables import Lines, name_of
 
@@ -31,12 +32,13 @@ _STATE = {"kept": "kept", "broken": "**broken**", "undefined": "undefined"}
 def render(result: RunResult) -> str:
     """The whole report."""
     sections = (
-        _head, _verdict, tables.registrations, tables.reregistrations, tables.deregistrations,
-        tables.subscriptions, account.failures, _thresholds, account.generator, account.hss,
-        account.expectations, _setup,
+        _head, _verdict, tables.registrations, tables.reregistrations, calls.calls, calls.others,
+        system.memory, system.limits, system.host, tables.deregistrations, tables.subscriptions,
+        account.failures, _thresholds, account.generator, account.hss, account.pcrf,
+        expected.expectations, setup.setup,
     )  # fmt: skip
     blocks = ("\n".join(section(result)).rstrip() for section in sections)
-    return "\n\n".join(blocks) + "\n"
+    return "\n\n".join(block for block in blocks if block) + "\n"
 
 
 def title(result: RunResult) -> str:
@@ -67,6 +69,7 @@ def _verdict(result: RunResult) -> Lines:
     ratios = [done.kpis.ratio("initial_registration_success_rate") for done in result.steps]
     succeeded, attempted = sum(r.part for r in ratios), sum(r.whole for r in ratios)
     yield f"- Initial registrations: {succeeded:,} of {attempted:,} succeeded."
+    yield from _calls_verdict(result)
     if result.thresholds:
         kept = sum(threshold.state == "kept" for threshold in result.thresholds)
         names = [f"`{plain(t.text)}` {t.state}" for t in result.thresholds if t.state != "kept"]
@@ -79,6 +82,20 @@ def _verdict(result: RunResult) -> Lines:
     if result.self_test:
         yield "- A self-test shares its machine with the target and is no capacity of anything."
     yield f"- Exit code {result.exit_code}: {_EXIT.get(result.exit_code, 'unknown')}."
+
+
+def _calls_verdict(result: RunResult) -> Lines:
+    parts = [done.kpis.sessions for done in result.steps]
+    attempted = sum(part.attempted for part in parts)
+    if attempted:
+        established, dropped = (
+            sum(part.established for part in parts), sum(part.dropped for part in parts),
+        )  # fmt: skip
+        planned = sum(part.planned for part in parts)
+        yield (
+            f"- Calls: {established:,} of {attempted:,} were established, {dropped:,} dropped; "
+            f"{planned:,} ended as planned."
+        )
 
 
 def _thresholds(result: RunResult) -> Lines:
@@ -106,116 +123,10 @@ def _worst(threshold: Threshold, judged: ThresholdResult) -> str:
     value = pick(judged.steps.values())
     if threshold.statistic == "count":
         return f"{value:,.0f}"
-    return spell_time(value) if threshold.statistic else spell_share(value)
-
-
-def _setup(result: RunResult) -> Lines:
-    profile = result.profile
-    rows = [["Version", f"imsbench {result.version}"], ["Target", _target(result)]]
-    for host in result.hosts:
-        cpu = f" ({host.cpu})" if host.cpu else ""
-        memory = spell_bytes(host.memory_bytes)
-        rows += [
-            [f"Host, {host.role}", f"{host.cpus} CPUs{cpu}, {memory} of memory"],
-            ["Operating system", f"{host.system}, {host.kernel}"],
-            ["Open-file limit", f"{host.open_files:,}"],
-        ]
-        if host.python:
-            rows.append(["Interpreter", host.python])
-    workers = profile.generator.workers
-    rows += [
-        ["Load generator", f"{workers} worker process" + ("es" if workers != 1 else "")],
-        ["Subscribers", f"{profile.subscribers.count:,}"],
-        ["Phones", _phones(profile)],
-        ["IPsec", _backends(result)],
-        ["Registration expiry", _expiry(profile)],
-        ["Re-registrations", _authentication(result)],
-        ["Timeouts", _timeouts(profile)],
-        ["HSS", _hss(result)],
-        ["Arrivals", f"{profile.generator.arrivals}; fills are constant"],
-        ["Seed", f"{result.seed}"],
-    ]
-    yield "## Test Setup"
-    yield ""
-    yield from table(("Item", "Value"), [[cell(item), cell(value)] for item, value in rows])
-
-
-def _target(result: RunResult) -> str:
-    target = result.profile.target
-    if target.kind == "external":
-        return f"{target.title} at {target.pcscf}"
-    delay = target.delay
-    said = [f"{target.title} of imsbench {result.version}, on the same machine"]
-    if delay.mean:
-        said.append(f"each response delayed ({delay.kind}, mean {spell_duration(delay.mean)})")
-    if target.loss_share:
-        said.append(f"{spell_share(target.loss_share)} of requests dropped")
-    return "; ".join(said)
-
-
-def _phones(profile: Profile) -> str:
-    phones = profile.phones
-    said = ["Simulated: IMS-AKA"]
-    if phones.ipsec == "off":
-        said.append("no IPsec")
-    else:
-        only = " with integrity protection only" if phones.ealgs == ("null",) else ""
-        said.append(f"IPsec{only} ({spell_protection(phones)})")
-    said += ["SIP over TCP", f"one IPv{phones.ip_version} address per phone"]
-    if phones.subscribe_reg_event:
-        said.append("registration event subscription")
-    if phones.tcp_idle_close is None:
-        said.append("connections held open")
-    else:
-        said.append(f"idle connections closed after {spell_duration(phones.tcp_idle_close)}")
-    if phones.keepalive == "crlf":
-        said.append(f"CRLF keep-alive every {spell_duration(phones.keepalive_interval)}")
-    return ", ".join(said)
-
-
-def _backends(result: RunResult) -> str:
-    if result.profile.phones.ipsec == "off":
-        return "off"
-    names = sorted({worker.backend for worker in result.workers}) or ["unknown"]
-    said = f"phones: {', '.join(names)} (asked: {result.profile.phones.ipsec})"
-    if result.core and result.core.backend:
-        asked = result.profile.target.ipsec
-        said += f"; target: {result.core.backend}" + (f" (asked: {asked})" if asked else "")
-    return said
-
-
-def _expiry(profile: Profile) -> str:
-    asked = f"{profile.phones.expires:,} s asked"
-    if profile.target.kind == "external":
-        return f"{asked}, granted as the target decides"
-    target = profile.target
-    return f"{asked}, {target.expires:,} s granted at most, {target.min_expires:,} s at least"
-
-
-def _authentication(result: RunResult) -> str:
-    parts = [done.kpis.procedures["reregistration"] for done in result.steps]
-    attempted, challenges = sum(p.attempted for p in parts), sum(p.challenges for p in parts)
-    if not attempted:
-        return "None came up"
-    if not challenges:
-        return "Not re-authenticated"
-    return f"Re-authenticated: {challenges:,} challenges in {attempted:,} attempts"
-
-
-def _timeouts(profile: Profile) -> str:
-    phones = profile.phones
-    return (
-        f"registration {spell_duration(phones.registration_timeout)} for the whole attempt, other "
-        f"requests {spell_duration(phones.transaction_timeout)} (UE value of TS 24.229: 128 s a "
-        f"transaction); drain of a step at most {spell_duration(profile.generator.drain)}"
-    )
-
-
-def _hss(result: RunResult) -> str:
-    if result.hss is None:
-        return "Not simulated, or it did not live to report"
-    mean = spell_time(account.mean_response_s(result.hss))
-    settings = result.profile.simulators.hss
-    errors = settings.error_share if settings else 0.0
-    failing = f"; {spell_share(errors)} of requests refused on purpose" if errors else ""
-    return f"Simulated, over Cx, on the load generator: {mean} mean response time{failing}"
+    match DEFINITIONS[threshold.key].kind:
+        case "level":
+            return spell_level(value)
+        case "time":
+            return spell_time(value)
+        case "ratio":
+            return spell_share(value)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from imsbench.kpi.definitions import DEFINITIONS
+from imsbench.kpi.kpis import StepKpis
 from imsbench.outcome import Procedure
 from imsbench.profile import Step
+from imsbench.report import usage
 from imsbench.report.form import (
     DASH,
     spell_quantile,
@@ -35,7 +38,8 @@ def pairs(result: RunResult) -> list[Pair]:
 
 def name_of(step: Step) -> str:
     """A step in words, unlike every other of its run."""
-    return f"{step.title}, {spell_rate(step.rate)}/s" if step.kind == "cycle" else step.title
+    rated = step.kind in ("cycle", "calls")
+    return f"{step.title}, {spell_rate(step.rate)}/s" if rated else step.title
 
 
 def registrations(result: RunResult) -> Lines:
@@ -43,23 +47,25 @@ def registrations(result: RunResult) -> Lines:
     shown = [
         (step, done)
         for step, done in pairs(result)
-        if step.kind != "hold" or done.kpis.procedures["registration"].attempted
+        if step.registrations or done.kpis.procedures["registration"].attempted
     ]
     headers = (
         "Load", "Rate (/s)", "Initial registration success rate", "Mean", "p99", "p99 from due",
         "Count", "CPU (cores)",
     )  # fmt: skip
     rows = [
-        [step.title, _asked(step), *_common(done, "initial_registration_success_rate",
-                                            "registration_time"), DASH]
+        [step.title, _asked(step),
+         *_common(done.kpis, "initial_registration_success_rate", "registration_time"),
+         DASH if step.kind == "fill" else usage.cpu(result, done)]
         for step, done in shown
     ]  # fmt: skip
     yield from _section("Registrations", headers, rows, shown, "lrlrrrrr")
-    yield from _define(
+    yield from define(
         "registration_time", "registration_time_from_due", "initial_registration_success_rate"
     )
     yield "- **Count**: initial registrations attempted; mean and p99 are of the successful ones."
-    yield "- **CPU**: of the core under test; not measured in this run."
+    why = usage.why_missing(result)
+    yield f"- **CPU (cores)**: {usage.CPU} Fills have a dash, as published. {why}".rstrip()
     yield f"- {INTERVALS}"
     ineffective = [
         f"{name_of(step)}: {spell_ratio(done.kpis.ratio('ineffective_registration_attempts'))}"
@@ -80,28 +86,79 @@ def registrations(result: RunResult) -> Lines:
 
 
 def reregistrations(result: RunResult) -> Lines:
-    """Refreshes: a row for each step in which some were due."""
-    shown = _with(result, "reregistration")
+    """Refreshes: one row for a population's call steps together, one for each other step."""
+    rows = _refresh_rows(result)
+    shown = [pair for row in rows for pair in row.pairs]
     headers = (
         "Subscribers", "During", "Rate (/s)", "Re-registration success rate", "Mean", "p99",
         "p99 from due", "Count",
     )  # fmt: skip
-    rows = [
-        [f"{step.registered:,}", name_of(step), _per_second(done, "reregistration"),
-         *_common(done, "reregistration_success_rate", "reregistration_time")]
-        for step, done in shown
-    ]  # fmt: skip
-    yield from _section("Re-registrations", headers, rows, shown, "rlrlrrrr")
+    yield from _section(
+        "Re-registrations", headers, [row.cells() for row in rows], shown, "rlrlrrrr",
+        valid=[row.valid for row in rows],
+    )  # fmt: skip
     if not rows:
         yield "No registration came up for a refresh in any step."
         return
-    yield (
-        "Each phone refreshes 600 s before its registration expires, or at half of an expiry of up "
-        "to 1,200 s (TS 24.229 §5.1.1.4.1 as cited by the published page)."
-    )
+    yield _when_refreshed(result)
     yield ""
-    yield from _define("reregistration_time", "reregistration_success_rate")
-    yield "- **Rate**: refreshes per second of the step, drain included."
+    yield from define("reregistration_time", "reregistration_success_rate")
+    yield (
+        "- **Rate**: refreshes per second of the steps, drains included, warm-ups not. Steps with calls "
+        "are one row for each population: their distributions are merged."
+    )
+
+
+@dataclass(slots=True)
+class _RefreshRow:
+    """Steps whose refreshes make one row."""
+
+    pairs: list[Pair]
+
+    @property
+    def valid(self) -> bool:
+        return all(done.valid for _, done in self.pairs)
+
+    def cells(self) -> list[str]:
+        first = self.pairs[0][0]
+        merged = StepKpis()
+        span_s = 0.0
+        for step, done in self.pairs:
+            merged.merge(done.kpis)
+            span_s += done.elapsed_s - step.warm_up_s
+        during = name_of(first)
+        if first.kind == "calls":
+            rates = ", ".join(spell_rate(step.rate) for step, _ in self.pairs)
+            during = f"calls at {rates}/s"
+        attempted = merged.procedures["reregistration"].attempted
+        rate = spell_rate(attempted / span_s) if span_s > 0 else DASH
+        common = _common(merged, "reregistration_success_rate", "reregistration_time")
+        return [f"{first.registered:,}", during, rate, *common]
+
+
+def _refresh_rows(result: RunResult) -> list[_RefreshRow]:
+    rows: list[_RefreshRow] = []
+    pooled: dict[int, _RefreshRow] = {}
+    for step, done in _with(result, "reregistration"):
+        row = pooled.get(step.registered) if step.kind == "calls" else None
+        if row is not None:
+            row.pairs.append((step, done))
+            continue
+        rows.append(_RefreshRow([(step, done)]))
+        if step.kind == "calls":
+            pooled[step.registered] = rows[-1]
+    return rows
+
+
+def _when_refreshed(result: RunResult) -> str:
+    """When a phone refreshes, by its specification and by the profile."""
+    rule = (
+        "Each phone refreshes 600 s before its registration expires, or at half of an expiry of up "
+        "to 1,200 s (TS 24.229 §5.1.1.4.1 as cited by the published page)"
+    )
+    if result.profile.phones.refresh_phase == "uniform":
+        return f"{rule}; the first time at an instant drawn evenly from that interval."
+    return f"{rule}."
 
 
 def deregistrations(result: RunResult) -> Lines:
@@ -112,14 +169,14 @@ def deregistrations(result: RunResult) -> Lines:
     )  # fmt: skip
     rows = [
         [step.title, _asked(step),
-         *_common(done, "deregistration_success_rate", "deregistration_time")]
+         *_common(done.kpis, "deregistration_success_rate", "deregistration_time")]
         for step, done in shown
     ]  # fmt: skip
     yield from _section("De-registrations", headers, rows, shown, "lrlrrrr")
     if not rows:
         yield "No phone de-registered in any step."
         return
-    yield from _define("deregistration_time", "deregistration_success_rate")
+    yield from define("deregistration_time", "deregistration_success_rate")
 
 
 def subscriptions(result: RunResult) -> Lines:
@@ -145,7 +202,7 @@ def subscriptions(result: RunResult) -> Lines:
     if not rows:
         yield "No phone subscribed to its registration event package in any step."
         return
-    yield from _define("subscription_time", "notification_time", "subscription_success_rate")
+    yield from define("subscription_time", "notification_time", "subscription_success_rate")
 
 
 def invalid(shown: Iterable[Pair]) -> Lines:
@@ -159,9 +216,8 @@ def _with(result: RunResult, procedure: Procedure) -> list[Pair]:
     return [pair for pair in pairs(result) if pair[1].kpis.procedures[procedure].attempted]
 
 
-def _common(done: StepResult, ratio: str, time: str) -> list[str]:
+def _common(kpis: StepKpis, ratio: str, time: str) -> list[str]:
     """Success rate, mean, p99, p99 from due, count."""
-    kpis = done.kpis
     return [
         spell_ratio(kpis.ratio(ratio)),
         spell_time(kpis.histogram(time).mean),
@@ -175,25 +231,22 @@ def _asked(step: Step) -> str:
     return spell_rate(step.rate) if step.rate else DASH
 
 
-def _per_second(done: StepResult, procedure: Procedure) -> str:
-    attempted = done.kpis.procedures[procedure].attempted
-    return spell_rate(attempted / done.elapsed_s) if done.elapsed_s > 0 else DASH
-
-
 def _section(
     title: str,
     headers: Sequence[str],
     rows: Sequence[Sequence[str]],
     shown: Sequence[Pair],
     right: str,
+    valid: Sequence[bool] | None = None,
 ) -> Lines:
+    """A table of its own; ``valid``: of each row, where rows are not the steps that are shown."""
     yield f"## {title}"
     yield ""
     if not rows:
         return
-    marked = [
-        row if done.valid else strike(row) for row, (_, done) in zip(rows, shown, strict=True)
-    ]
+    if valid is None:
+        valid = [done.valid for _, done in shown]
+    marked = [row if good else strike(row) for row, good in zip(rows, valid, strict=True)]
     yield from table(headers, marked, right)
     yield ""
     reasons = list(invalid(shown))
@@ -204,7 +257,7 @@ def _section(
         yield ""
 
 
-def _define(*keys: str) -> Lines:
+def define(*keys: str) -> Lines:
     for key in keys:
         definition = DEFINITIONS[key]
         clause = "" if definition.clause == "project definition" else f" ({definition.clause})"

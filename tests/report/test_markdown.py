@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from imsbench.kpi.kpis import StepKpis
 from imsbench.kpi.statistics import Ratio
 from imsbench.report import RunResult, render
-from imsbench.report.account import expected_cx
+from imsbench.report.expected import expected_cx
 from imsbench.report.form import (
     cell,
     spell_bytes,
