@@ -41,17 +41,45 @@ def problems_of(text: str) -> dict[str, tuple[int | None, str]]:
 
 
 GOLDEN = {
-    "quickstart": (
-        "200 phones over IPv4 and TCP, IPsec (auto), hmac-sha-1-96, no encryption, against the "
-        "reference core: from 0 to 200 registered at 50/s in 4 s; 200 held registered 13 s; each "
-        "of 200 de-registered and registered again at 20/s in 10 s and 40/s in 5 s (constant "
-        "arrivals, seed 1, 1 worker, at least 32 s)."
+    "ella-1000": (
+        "1,000 phones over IPv4 and TCP, IPsec (auto), hmac-sha-1-96, no encryption, against the "
+        "reference core: from 0 to 1,000 registered at 100/s in 10 s; each of 1,000 de-registered "
+        "and registered again at 10/s in 1 min 40 s, 25/s in 40 s and 50/s in 20 s; calls between "
+        "1,000 registered at 2/s and 5/s for 11 min 58 s each, held 1 min 30 s (constant "
+        "arrivals, seed 1, 1 worker, at least 26 min 46 s)."
+    ),
+    "ella-1000-poisson": (
+        "1,000 phones over IPv4 and TCP, IPsec (auto), hmac-sha-1-96, no encryption, against the "
+        "reference core: from 0 to 1,000 registered at 100/s in 10 s; each of 1,000 de-registered "
+        "and registered again at 10/s in 1 min 40 s, 25/s in 40 s and 50/s in 20 s; calls between "
+        "1,000 registered at 2/s and 5/s for 11 min 58 s each, held 1 min 30 s (Poisson arrivals, "
+        "seed 1, 1 worker, at least 26 min 46 s)."
+    ),
+    "ella-50000": (
+        "50,000 phones over IPv4 and TCP, IPsec (auto), hmac-sha-1-96, no encryption, against the "
+        "reference core: from 0 to 50,000 registered at 100/s in 8 min 20 s; each of 50,000 "
+        "de-registered and registered again at 50/s in 16 min 40 s, 100/s in 8 min 20 s and 150/s "
+        "in 5 min 33 s; calls between 50,000 registered at 25/s, 50/s and 100/s for 8 min 38 s "
+        "each, held 1 min 30 s (constant arrivals, seed 1, 8 workers, at least 1 h 4 min 47 s)."
+    ),
+    "ella-50000-poisson": (
+        "50,000 phones over IPv4 and TCP, IPsec (auto), hmac-sha-1-96, no encryption, against the "
+        "reference core: from 0 to 50,000 registered at 100/s in 8 min 20 s; each of 50,000 "
+        "de-registered and registered again at 50/s in 16 min 40 s, 100/s in 8 min 20 s and 150/s "
+        "in 5 min 33 s; calls between 50,000 registered at 25/s, 50/s and 100/s for 8 min 38 s "
+        "each, held 1 min 30 s (Poisson arrivals, seed 1, 8 workers, at least 1 h 4 min 47 s)."
     ),
     "first-light-1000": (
         "1,000 phones over IPv4 and TCP, IPsec (auto), hmac-sha-1-96, no encryption, against the "
         "reference core: from 0 to 1,000 registered at 100/s in 10 s; each of 1,000 de-registered "
         "and registered again at 10/s in 1 min 40 s, 25/s in 40 s and 50/s in 20 s (constant "
         "arrivals, seed 1, 1 worker, at least 2 min 50 s)."
+    ),
+    "quickstart": (
+        "200 phones over IPv4 and TCP, IPsec (auto), hmac-sha-1-96, no encryption, against the "
+        "reference core: from 0 to 200 registered at 50/s in 4 s; each of 200 de-registered and "
+        "registered again at 20/s in 10 s and 40/s in 5 s; calls between 200 registered at 10/s "
+        "for 14 s, held 3 s (constant arrivals, seed 1, 1 worker, at least 33 s)."
     ),
 }
 
@@ -65,15 +93,62 @@ def test_a_shipped_profile_is_named_as_its_file(name: str) -> None:
     assert load_profile(name).name == name
 
 
-def test_quickstart_lets_every_phone_refresh_while_held_and_stays_short() -> None:
+def test_quickstart_lets_every_phone_refresh_during_its_calls_and_stays_short() -> None:
     profile = load_profile("quickstart")
-    fill, hold, *_ = profile.steps()
+    *_, cycle, calls = profile.steps()
     refresh_s = min(profile.target.expires, profile.phones.expires) / 2
     assert profile.target.min_expires <= profile.target.expires
-    # The last phone registers at the end of the fill; its refresh falls into the hold.
-    assert fill.duration_s < refresh_s
-    assert hold.duration_s > refresh_s
-    assert profile.duration_s < 40
+    # The last cycle registers every phone again; the first of them refreshes after the warm-up of
+    # the calls, the last before they end.
+    assert refresh_s - cycle.duration_s >= calls.warm_up_s
+    assert calls.duration_s > refresh_s
+    assert calls.calls is not None
+    assert calls.warm_up_s > calls.calls.hold.longest  # the load stands when it is evaluated
+    assert calls.evaluated_calls == 100  # enough for a p99
+    assert profile.duration_s + calls.calls.hold.mean < 40
+
+
+@pytest.mark.parametrize(
+    ("name", "registered", "cycles", "calls"),
+    [
+        ("ella-1000", 1000, [10, 25, 50], [2, 5]),
+        ("ella-1000-poisson", 1000, [10, 25, 50], [2, 5]),
+        ("ella-50000", 50_000, [50, 100, 150], [25, 50, 100]),
+        ("ella-50000-poisson", 50_000, [50, 100, 150], [25, 50, 100]),
+    ],
+)
+def test_the_published_load_points(
+    name: str, registered: int, cycles: list[float], calls: list[float]
+) -> None:
+    profile = load_profile(name)
+    fill, *others = profile.steps()
+    assert (fill.rate, fill.registered, fill.duration_s) == (100.0, registered, registered / 100)
+    assert [(s.kind, s.rate) for s in others] == [
+        *(("cycle", rate) for rate in cycles), *(("calls", rate) for rate in calls),
+    ]  # fmt: skip
+    for step in others:
+        assert step.registered == registered
+        assert step.arrivals == ("poisson" if name.endswith("poisson") else "constant")
+        if step.calls is not None:
+            assert (step.calls.hold.kind, step.calls.hold.mean) == ("constant", 90.0)
+            assert (step.calls.ring.mean, step.calls.preconditions) == (0.0, True)
+            assert step.warm_up_s == 90.0 + 128.0
+            assert step.rate * step.calls.duration >= 1000  # calls of a published p99
+    assert min(profile.target.expires, profile.phones.expires) - 600 == 3000
+    assert profile.phones.refresh_phase == "uniform"
+    assert (profile.phones.algs, profile.phones.ealgs) == (("hmac-sha-1-96",), ("null",))
+    assert not profile.target.reauthenticate
+    assert profile.phones.subscribe_reg_event
+
+
+def test_calls_that_are_evaluated() -> None:
+    text = SMALL + "  - calls: {rate: [3, 7], duration: 20s, warm_up: 5s, hold: {mean: 1s}}\n"
+    constant = "generator: {arrivals: constant}\n"
+    steps = parse_profile(text + constant).steps()[1:]
+    for step in steps:
+        due = [i / step.rate for i in range(step.attempts)]
+        assert step.evaluated_calls == sum(at >= step.warm_up_s for at in due)
+    assert [step.evaluated_calls for step in parse_profile(text).steps()] == [0, None, None]
 
 
 def test_steps_of_the_published_scale() -> None:
@@ -345,7 +420,7 @@ def test_files_and_names(tmp_path: pathlib.Path) -> None:
     path.write_bytes(b"#" * 1_000_001)
     with pytest.raises(ProfileError, match="exceeds"):
         load_profile(str(path))
-    with pytest.raises(ProfileError, match="there are: first-light-1000, quickstart"):
+    with pytest.raises(ProfileError, match=r"there are: ella-1000, .*first-light-1000, quickstart"):
         load_profile("nope")
 
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
+from imsbench.profile.erlang import lacking_phones
 from imsbench.profile.mechanisms import lonely
 from imsbench.profile.model import (
     Calls,
@@ -39,6 +40,8 @@ def disagreements(sections: Mapping[str, object]) -> list[Disagreement]:
     phases = sections.get("phases")
     if subscribers and isinstance(phases, (list, tuple)):
         found += _phases(subscribers.count, phases)
+        if generator:
+            found += _too_few_phones(phases, generator)
     if subscribers and generator and generator.workers > subscribers.count:
         text = f"{generator.workers} workers for {subscribers.count:,} subscribers"
         found.append(("generator.workers", text))
@@ -136,3 +139,22 @@ def _side_by_side(index: int, phase: Phase, registered: int) -> Iterator[Disagre
 def _calls(path: str, calls: Calls, count: int, registered: int) -> Iterator[Disagreement]:
     if calls.unregistered and registered >= count:
         yield f"{path}.calls.unregistered", f"all {count:,} subscribers are registered by then"
+
+
+def _too_few_phones(phases: Sequence[object], generator: Generator) -> Iterator[Disagreement]:
+    """Calls that would find no idle pair of phones, where the rest of the phases is sound."""
+    standing = 0
+    for index, phase in enumerate(phases):
+        if not isinstance(phase, Phase):
+            return
+        standing = max(standing, _registered(index, phase)[1] or 0)
+        path = f"phases[{index}].calls.rate"
+        calls = phase.calls
+        if phase.together:
+            path, calls = f"phases[{index}].together", phase.side_by_side[0]
+        if calls is None or standing < 2 * generator.workers:
+            continue
+        poisson = generator.arrivals == "poisson"
+        for rate in calls.rate:
+            if why := lacking_phones(calls, rate, standing, generator.workers, poisson=poisson):
+                yield path, why

@@ -149,9 +149,12 @@ class Profile(Settings):
         return (
             f"{_count(self.subscribers.count, 'phone')} over IPv{self.phones.ip_version} and TCP, "
             f"{protection}, against {article}{self.target.title}: {load} "
-            f"({self.generator.arrivals} arrivals, seed {self.seed}, "
+            f"({_ARRIVALS[self.generator.arrivals]} arrivals, seed {self.seed}, "
             f"{_count(workers, 'worker')}, at least {spell_duration(self.duration_s)})."
         )
+
+
+_ARRIVALS = {"constant": "constant", "poisson": "Poisson"}
 
 
 def spell_protection(phones: Phones) -> str:
@@ -292,12 +295,22 @@ def _spell_phase(steps: Sequence[Step]) -> str:
         case "hold":
             return f"{first.registered:,} held registered {spell_duration(first.duration_s)}"
         case "calls":
-            at = ", ".join(f"{step.rate:,g}/s" for step in steps)
-            held = spell_duration(first.calls.hold.mean) if first.calls else ""
+            calls = first.calls
+            assert calls is not None
+            each = " each" if steps[1:] else ""
+            lasting = f"for {spell_duration(first.duration_s)}{each}"
+            held = f"held {spell_duration(calls.hold.mean)}"
             beside = f", and beside them {_spell_phase([first.beside])}" if first.beside else ""
-            return f"calls between {first.registered:,} registered at {at}, held {held}{beside}"
+            at = _listed([f"{step.rate:,g}/s" for step in steps])
+            return (
+                f"calls between {first.registered:,} registered at {at} {lasting}, {held}{beside}"
+            )
         case "cycle":
             times = "" if first.passes == 1 else f" {first.passes} times"
             rates = [f"{step.rate:,g}/s in {spell_duration(step.duration_s)}" for step in steps]
-            listed = ", ".join(rates[:-1]) + " and " + rates[-1] if rates[1:] else rates[0]
-            return f"each of {first.registered:,} de-registered and registered again{times} at {listed}"
+            at = _listed(rates)
+            return f"each of {first.registered:,} de-registered and registered again{times} at {at}"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return ", ".join(texts[:-1]) + " and " + texts[-1] if texts[1:] else texts[0]
