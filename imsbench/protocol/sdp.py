@@ -1,8 +1,8 @@
 """SDP offers and answers of a voice call, with preconditions (RFC 4566, RFC 3264, RFC 3312, IR.92).
 
-A description is kept as lines: what is understood is read from them, everything else goes through
-unchanged. "local" and "remote" of a quality-of-service line are its sender's point of view, so an
-answer swaps them (RFC 3312 §5.1, segmented status).
+Attributes are kept as text: what is understood is read from them, everything else stays as it came.
+"local" and "remote" of a quality-of-service line are its sender's point of view, so an answer swaps
+them (RFC 3312 §5.1, segmented status).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Media:
     """"RTP/AVP"."""
     formats: tuple[str, ...]
     """Payload types, most preferred first."""
-    bandwidth: tuple[str, ...] = ()
+    bandwidth: list[str] = field(default_factory=list)
     """Values of b= lines."""
     attributes: list[str] = field(default_factory=list)
     """Values of a= lines, in order."""
@@ -129,7 +129,7 @@ def parse_sdp(data: bytes) -> Sdp:
         elif kind == "m":
             sdp.media.append(_parse_media(value))
         elif kind == "b" and sdp.media:
-            sdp.media[-1].bandwidth += (value,)
+            sdp.media[-1].bandwidth.append(value)
         elif kind == "a":
             (sdp.media[-1].attributes if sdp.media else sdp.attributes).append(value)
     if not seen_origin:
@@ -175,7 +175,7 @@ def make_offer(
     if preconditions:
         attributes += Qos().lines()
     formats = tuple(payload for payload, _, _ in _AMR)
-    media = Media("audio", port, "RTP/AVP", formats, _BANDWIDTH, attributes)
+    media = Media("audio", port, "RTP/AVP", formats, list(_BANDWIDTH), attributes)
     return Sdp(session_id, 1, address, [media])
 
 
@@ -243,6 +243,8 @@ def _parse_origin(value: str) -> tuple[str, int]:
     version = words[2]
     if not version.isascii() or not version.isdigit() or len(version) > 20:
         raise SdpError(f"bad version in the o= line: {version[:30]!r}")
+    if not words[1]:
+        raise SdpError(f"no session id in the o= line: {value[:60]!r}")
     return words[1], int(version)
 
 
@@ -251,6 +253,8 @@ def _take_connection(sdp: Sdp, value: str) -> None:
     if len(words) != 3 or words[0] != "IN" or words[1] not in ("IP4", "IP6"):
         raise SdpError(f"bad c= line: {value[:60]!r}")
     address = words[2].partition("/")[0]
+    if not address or (words[1] == "IP4" and ":" in address):
+        raise SdpError(f"bad address in the c= line: {value[:60]!r}")
     if sdp.media:
         sdp.media[-1].address = address
     else:
@@ -260,22 +264,22 @@ def _take_connection(sdp: Sdp, value: str) -> None:
 def _parse_media(value: str) -> Media:
     words = value.split(" ")
     port = words[1].partition("/")[0] if len(words) > 3 else ""
+    formats = tuple(word for word in words[3:] if word)
     if not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65535:
         raise SdpError(f"bad m= line: {value[:60]!r}")
-    return Media(words[0], int(port), words[2], tuple(word for word in words[3:] if word))
+    if not words[0] or not words[2] or not formats:
+        raise SdpError(f"m= line without a type, protocol or format: {value[:60]!r}")
+    return Media(words[0], int(port), words[2], formats)
 
 
 def _answer_media(media: Media, port: int) -> Media:
-    if media.kind != "audio" or not media.port or not media.formats:
+    if media.kind != "audio" or not media.port:
         return Media(media.kind, 0, media.protocol, media.formats)
-    rates = {v.split(" ")[0][7:]: v for v in media.attributes if v.startswith("rtpmap:")}
+    encodings = _encodings(media)
     codec = media.formats[0]
-    clock = rates.get(codec, "/8000").split("/")[1]
-    events = [
-        payload
-        for payload in media.formats[1:]
-        if f"telephone-event/{clock}" in rates.get(payload, "")
-    ][:1]
+    clock = encodings.get(codec, ("", "8000"))[1]  # a payload type without rtpmap is a static one
+    wanted = ("telephone-event", clock)
+    events = [payload for payload in media.formats[1:] if encodings.get(payload) == wanted][:1]
     formats = (codec, *events)
     marks = tuple(f"{what}:{payload} " for payload in formats for what in ("rtpmap", "fmtp"))
     attributes = [v for v in media.attributes if v.startswith(marks)]
@@ -293,6 +297,17 @@ def _answer_media(media: Media, port: int) -> Media:
         )
         attributes += answered.lines()
     return Media("audio", port, media.protocol, formats, media.bandwidth, attributes)
+
+
+def _encodings(media: Media) -> dict[str, tuple[str, str]]:
+    """Encoding name and clock rate of each payload type that has them (RFC 4566 §6, rtpmap)."""
+    found = {}
+    for value in media.attributes:
+        if value.startswith("rtpmap:"):
+            payload, _, encoding = value[7:].partition(" ")
+            name, _, rest = encoding.partition("/")
+            found[payload] = name, rest.partition("/")[0]
+    return found
 
 
 def _read_qos(attributes: list[str]) -> Qos | None:
