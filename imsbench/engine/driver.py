@@ -123,11 +123,16 @@ class Driver:
         self._resume(_Task(flow, endpoint, on_done), None, None)
 
     def close(self) -> None:
-        """Close listeners and accepted connections; flows in progress are closed unfinished."""
-        for pending in list(self._pending.values()):
+        """End everything at once: flows in progress unfinished, connections by a RST."""
+        for pending in self._pending.values():
             pending.task.flow.close()
-        for task, _deadline in list(self._receiving.values()):
+        for task, _deadline in self._receiving.values():
             task.flow.close()
+        for closing in self._closings.values():
+            closing.task.flow.close()
+        self._pending.clear()
+        self._receiving.clear()
+        self._closings.clear()
         self.connections.close()
 
     @property
