@@ -97,6 +97,7 @@ class Coordinator:
                 self._finish()
             finally:
                 self._crew.end()
+                network.clear(self._topology)
         self._record.ended = datetime.now(UTC)
         return self._record
 
