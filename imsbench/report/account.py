@@ -25,6 +25,7 @@ _NAMES = {
     "reregistration": "re-registration",
     "deregistration": "de-registration",
     "subscription": "subscription",
+    "subscription_refresh": "subscription refresh",
 }
 
 

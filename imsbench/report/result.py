@@ -152,6 +152,8 @@ class WorkerHealth(Told):
     """Arrivals of the plan that started an attempt."""
     dropped: int
     """Arrivals of the plan that found no phone to use."""
+    unfinished: int = 0
+    """Attempts of the step that had not ended when the drain was over."""
     first_due_at: float = 0.0
     """Beginning of the plan on the monotonic clock, seconds."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import imsbench
+from imsbench.histogram import Histogram
 from imsbench.kpi.thresholds import Threshold, overall, parse_thresholds
 from imsbench.kpi.verdict import judge_response_time, judge_step
 from imsbench.profile import Hss, Profile
@@ -67,6 +68,8 @@ def assemble(
     if record.status == "generator_failed":
         reasons.append(f"The generator failed: {record.reason}.")
     result = result.model_copy(update={"reasons": reasons})
+    if record.unreached:  # no measurement to vouch for, and no threshold that could be broken
+        return result.model_copy(update={"exit_code": record.exit_code})
     return result.model_copy(update={"exit_code": _exit_code(result, record.exit_code, unvouched)})
 
 
@@ -91,12 +94,17 @@ def _step_reasons(profile: Profile, record: StepRecord, health: list[WorkerHealt
     step = record.step
     drops = {name: record.counters.get(name, 0) for name in GENERATOR_DROPS}
     drops["arrivals that found no phone"] = sum(part.dropped for part in health)
+    drops["attempts not over when the drain was"] = sum(part.unfinished for part in health)
+    lag = Histogram()
+    for part in health:
+        lag.merge(part.loop_lag)
     verdict = judge_step(
         record.kpis,
         planned=step.attempts,
         cpu_shares=[part.cpu_share for part in health],
         cpu_limit=profile.generator.cpu_limit,
         drops=drops,
+        loop_lag=lag,
         complete=record.complete,
     )
     reasons = list(verdict.reasons)

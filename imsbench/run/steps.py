@@ -2,7 +2,8 @@
 
 Open arrivals: every attempt has the instant at which it is due, fixed before the step starts, and
 starts then whatever became of the others. An arrival that finds no phone to use is a counted drop.
-A step is over when its plan is through and every attempt of it has ended.
+A step is over when its plan is through and every attempt of it has ended, or when the drain is:
+what is left then is counted. Refreshes that come due after the plan belong to no step.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class StepRun:
         seed: int,
         worker: int,
         workers: int,
+        drain_s: float,
         on_done: Callable[[], None],
     ) -> None:
         self.step = step
@@ -41,12 +43,16 @@ class StepRun:
         """Arrivals that found no phone."""
         self.started = 0
         """Arrivals that started an attempt."""
+        self.unfinished = 0
+        """Attempts of the step that had not ended when the drain was over."""
         self.first_due_at = 0.0
         """Instant of the plan's beginning, seconds."""
         self._loop = loop
         self._phones = phones
         self._share = {"share": worker, "shares": workers}
         self._seed = f"{seed}/{step.index}"
+        self._drain_s = drain_s
+        self._drained_by = 0.0
         self._on_done = on_done
         self._queue: deque[Phone] = deque()
         self._offsets: Iterator[float] = iter(())
@@ -63,7 +69,7 @@ class StepRun:
         elif step.kind == "cycle":
             self._plan_cycle(step)
         else:
-            self._loop.call_at(at + step.duration_s, self._drain, None)
+            self._loop.call_at(at + step.duration_s, self._end_plan, None)
             return
         self._next()
 
@@ -84,15 +90,18 @@ class StepRun:
         for _ in range(step.passes):
             source.shuffle(mine)
             self._queue.extend(mine)
-        self._offsets = iter(
-            Arrivals(step.rate, step.attempts, step.arrivals, self._seed, **self._share)
+        everything = Arrivals(step.rate, step.attempts, step.arrivals, self._seed)
+        share, shares = self._share["share"], self._share["shares"]
+        # Shared pass by pass, as the phones are: arrival i of a pass is the phone's of number i.
+        self._offsets = (
+            offset for i, offset in enumerate(everything) if i % step.registered % shares == share
         )
         self._start = self._cycle_one
 
     def _next(self) -> None:
         offset = next(self._offsets, None)
         if offset is None:
-            self._drain(None)
+            self._end_plan(None)
         else:
             due_at = self.first_due_at + offset
             self._loop.call_at(due_at, self._arrive, due_at)
@@ -125,12 +134,20 @@ class StepRun:
         else:
             self._phones.deregister(phone, due_at, self._again)
 
-    def _again(self, phone: Phone, _outcome: Outcome) -> None:
+    def _again(self, phone: Phone, outcome: Outcome) -> None:
         """The registration of a cycle is due when the phone holds nothing of the last one."""
-        self._phones.register(phone, clock())
+        self._phones.register(phone, clock(), outcome.step)
+
+    def _end_plan(self, _argument: Any) -> None:
+        """Nothing new belongs to the step; what it has under way may end."""
+        self._phones.step = -1
+        self._drained_by = clock() + self._drain_s
+        self._drain(None)
 
     def _drain(self, _argument: Any) -> None:
-        if self._phones.outstanding:
+        under_way = self._phones.outstanding[self.step.index]
+        if under_way and clock() < self._drained_by:
             self._loop.call_at(clock() + _DRAIN_CHECK_S, self._drain, None)
-        else:
-            self._on_done()
+            return
+        self.unfinished = under_way
+        self._on_done()
