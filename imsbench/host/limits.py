@@ -88,6 +88,8 @@ class Finding:
     """How the need comes about."""
     advice: str
     """What to raise or lower, and how."""
+    words: tuple[str, str] | None = None
+    """How it is said that there is enough, and that there is not, where nothing is counted."""
 
     @property
     def ok(self) -> bool:
@@ -96,7 +98,12 @@ class Finding:
 
     def __str__(self) -> str:
         """One line for a person; with the advice where there is too little."""
-        line = f"{self.what}: {self.needed:,} needed ({self.arithmetic}), {self.available:,} there"
+        if self.words is not None:
+            line = f"{self.what}: {self.words[0 if self.ok else 1]} ({self.arithmetic})"
+        else:
+            line = (
+                f"{self.what}: {self.needed:,} needed ({self.arithmetic}), {self.available:,} there"
+            )
         return line if self.ok else f"{line}\n    {self.advice}"
 
 
@@ -116,7 +123,7 @@ def check(needs: Needs, host: HostState) -> list[Finding]:
     if needs.embedded:
         found.append(_core_files(needs, host))
     found += _ports(needs)
-    found += [_memory(needs, host), _privileges(host)]
+    found += [_memory(needs, host), _privileges(needs, host)]
     return found
 
 
@@ -240,13 +247,15 @@ def _memory(needs: Needs, host: HostState) -> Finding:
     )
 
 
-def _privileges(host: HostState) -> Finding:
+def _privileges(needs: Needs, host: HostState) -> Finding:
     return Finding(
         what="privileges",
         needed=1,
         available=0 if host.refused else 1,
-        arithmetic="network namespace, veth, raw socket, and a TUN device for ESP in user space",
+        arithmetic="network namespace, veth, raw socket"
+        + (", and a TUN device for ESP in user space" if needs.tun else ""),
         advice="\n    ".join(("run as root, or grant:", *(text.strip() for text in host.refused))),
+        words=("granted", "refused"),
     )
 
 

@@ -44,6 +44,7 @@ def findings(profile: Profile) -> list[limits.Finding]:
                 available=0 if lacking else 1,
                 arithmetic=f"from the phones to {configs.pcscf(profile)[0]}",
                 advice=lacking,
+                words=("on", "off"),
             )
         )
     return found

@@ -147,3 +147,14 @@ def test_no_larger_ring_is_advised_than_there_can_be(
 ) -> None:
     needs = replace(NEEDS, shortest_period_s=0.01, renewals=renewals, port_uc_first=first)
     assert advice in refusal(check(needs, ROOMY))
+
+
+def test_what_is_not_counted_is_said_in_words() -> None:
+    refused = replace(ROOMY, refused=("  TUN device: no",))
+    lines = [str(check(NEEDS, host)[-1]) for host in (ROOMY, refused)]
+    assert lines[0] == (
+        "privileges: granted (network namespace, veth, raw socket, and a TUN device for ESP in user "
+        "space)"
+    )
+    assert lines[1].startswith("privileges: refused (")
+    assert "TUN" not in str(check(replace(NEEDS, tun=False), ROOMY)[-1])
