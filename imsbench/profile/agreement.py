@@ -10,16 +10,18 @@ from pydantic import BaseModel
 
 from imsbench.profile.mechanisms import lonely
 from imsbench.profile.model import (
-    Calls,
-    Cycle,
     Generator,
     Hss,
     Pcrf,
-    Phase,
     Phones,
     Simulators,
     Subscribers,
     Target,
+)
+from imsbench.profile.phases import (
+    Calls,
+    Cycle,
+    Phase,
 )
 
 Disagreement = tuple[str, str]
