@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+BENCHMARKS := registrations protected lateness memory hss esp xfrm
 APT    := git make python3 python3-venv iproute2
 
 .PHONY: help demo test test-kernel lint format bench clean requirements
@@ -30,7 +31,7 @@ format: $(VENV)/.developer ## let ruff format and fix what it can
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.developer ## the speed ratios (tests/bench), a few minutes
-	@set -e; for script in tests/bench/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script; done
+	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m tests.bench.$$name; done
 
 clean: ## remove the virtual environment and what the tools left
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -56,7 +56,9 @@ class Histogram:
         """The duration in seconds that a share q (0..1) of the samples does not exceed; NaN if empty."""
         if not self.count:
             return math.nan
-        return float(self._buckets.get_value_at_percentile(q * 100.0)) / 1e6
+        # HdrHistogram rounds the rank to the nearest; a share that is not exceeded rounds up.
+        rank = max(1, math.ceil(q * self.count - 1e-9))
+        return float(self._buckets.get_value_at_percentile(100.0 * rank / self.count)) / 1e6
 
     @property
     def mean(self) -> float:

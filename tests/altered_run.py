@@ -7,6 +7,7 @@ that connects to the phones in clear.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,6 +21,11 @@ from imsbench.run.coordinator import Coordinator
 from imsbench.run.find import running
 
 PHONE_PORT = 6101
+
+
+def children() -> dict[str, int]:
+    """Process ids of this run's own children, by name; other runs may be in progress."""
+    return {child.name: child.pid for child in running() if child.coordinator == os.getpid()}
 
 
 def wrong_keys() -> Any:
@@ -56,7 +62,7 @@ def connect_in_clear(coordinator: Coordinator, step: int) -> None:
     """Before the second step somebody at the core connects to phones' port_us outside the SAs."""
     if step != 1:
         return
-    pid = next(child.pid for child in running() if child.name == topology.CORE)
+    pid = children()[topology.CORE]
     code = (
         "import socket\n"
         "for n in range(1, 4):\n"
@@ -71,14 +77,22 @@ def connect_in_clear(coordinator: Coordinator, step: int) -> None:
 
 
 def capture(out: Path) -> Any:
-    """Nothing is altered, but tcpdump watches the core's links: phones.pcap, hss.pcap."""
+    """tcpdump watches the core's links: phones.pcap, hss.pcap.
+
+    One thing is altered: phones' clear connections get their own ports out of the P-CSCF's ring of
+    protected ones only, as chance would give them now and then.
+    """
 
     def start(_coordinator: Coordinator, step: int) -> None:
         if step:
             return
-        pid = next(child.pid for child in running() if child.name == topology.CORE)
+        pids = children()
+        last = configs.PORT_PC_FIRST + configs.PORT_PC_COUNT - 1
+        ports = f"echo {configs.PORT_PC_FIRST} {last} > /proc/sys/net/ipv4/ip_local_port_range"
+        worker = f"--net=/proc/{pids[topology.worker_name(0)]}/ns/net"
+        subprocess.run(["nsenter", worker, "sh", "-c", ports], check=True, timeout=20)
         for link, file in (("w0", "phones.pcap"), ("hss0", "hss.pcap")):
-            enter = ["nsenter", f"--net=/proc/{pid}/ns/net"]
+            enter = ["nsenter", f"--net=/proc/{pids[topology.CORE]}/ns/net"]
             dump = ["tcpdump", "-i", link, "-U", "-B", "16384", "-Z", "root", "-w", str(out / file)]
             process = subprocess.Popen([*enter, *dump], stderr=subprocess.PIPE)
             assert process.stderr is not None

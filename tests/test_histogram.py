@@ -131,3 +131,11 @@ def test_what_would_take_memory_is_refused_unread(
     data = _of(0.5).to_json() | {"hdr": base64.b64encode(blob).decode()}
     with pytest.raises(ValueError, match="it has another range, or is too large"):
         Histogram.from_json(data)
+
+
+@pytest.mark.parametrize("count", [100, 150, 151, 441, 900])
+def test_a_quantiles_rank_is_rounded_up(count: int) -> None:
+    histogram = Histogram()
+    for n in range(1, count + 1):
+        histogram.record(n * 1e-6)
+    assert histogram.quantile(0.99) * 1e6 == pytest.approx(math.ceil(0.99 * count - 1e-9))

@@ -13,6 +13,10 @@ from imsbench.engine.loop import Loop, clock
 from imsbench.host.backend import SaBackend
 from imsbench.phone.actions import Channel
 
+RESETS_S = 1.0
+"""How long the last resets are carried through their SAs, seconds; what is left then stays unsaid."""
+_RESETS_AT_ONCE = 16
+
 
 class Endpoint(Protocol):
     """What a phone is to the engine."""
@@ -58,11 +62,13 @@ class Connections:
         """TCP connections held now."""
         self._loop = loop
         self._settings = settings
+        self._backend = backend
         self._device = backend.device if backend is not None else ""
         self._find_endpoint = find_endpoint
         self._on_readable = on_readable
         self._tell_closed = on_closed
         self._events = events
+        self._all: set[Connection] = set()
         self._accepted: dict[str, list[Connection]] = {}
         self._listeners: list[socket.socket] = []
 
@@ -93,13 +99,23 @@ class Connections:
         ]
 
     def close(self) -> None:
-        """Close the listeners and what was accepted."""
+        """Close the listeners, and every connection by a RST that still goes through its SAs.
+
+        A socket left to the kernel would send its FIN again and again where no SA is any more, and
+        keep its network namespace alive with it, for minutes after the process.
+        """
         for listener in self._listeners:
             self._loop.unregister(listener.fileno())
             listener.close()
-        for connections in list(self._accepted.values()):
-            for connection in list(connections):
-                connection.reset("closed here")
+        carriers: list[Callable[[], object]] = []
+        if self._backend is not None:
+            self._backend.attach(lambda _descriptor, carry: carriers.append(carry))
+        deadline = clock() + RESETS_S
+        for number, connection in enumerate(list(self._all), 1):
+            connection.reset("closed here")
+            if number % _RESETS_AT_ONCE == 0 and clock() < deadline:
+                _carry(carriers)
+        _carry(carriers)
 
     # private
 
@@ -134,6 +150,7 @@ class Connections:
             self._loop, sock, state, endpoint, self._on_readable, self._on_closed
         )
         self.count += 1
+        self._all.add(connection)
         delay_s = self._settings.idle_close_s or self._settings.keepalive_s
         if delay_s:
             self._set_timer(connection, clock() + delay_s)
@@ -141,6 +158,7 @@ class Connections:
 
     def _on_closed(self, connection: Connection, cause: str) -> None:
         self.count -= 1
+        self._all.discard(connection)
         channel = connection.channel
         if channel is None:
             address = connection.owner.address
@@ -174,3 +192,9 @@ class Connections:
             connection.reader.pongs_due += 1
             connection.send(b"\r\n\r\n")
             self._set_timer(connection, now + settings.keepalive_s)
+
+
+def _carry(carriers: list[Callable[[], object]]) -> None:
+    """Let the backend carry what waits, as the loop would when its descriptors are readable."""
+    for carry in carriers:
+        carry()

@@ -100,13 +100,19 @@ class Driver:
         self._resume(self._own(Task(flow, endpoint, on_done, call_id)), None, None)
 
     def close(self) -> None:
-        """Close listeners and accepted connections; flows in progress are closed unfinished."""
+        """End everything at once: flows in progress unfinished, connections by a RST."""
         for task in {pending.task for pending in self._pending.values()} | set(
             self._owners.values()
         ):
             task.flow.close()
-        for task, _deadline in list(self._receiving.values()):
+        for task, _deadline in self._receiving.values():
             task.flow.close()
+        for closing in self._closings.values():
+            closing.task.flow.close()
+        self._pending.clear()
+        self._owners.clear()
+        self._receiving.clear()
+        self._closings.clear()
         self.connections.close()
 
     @property

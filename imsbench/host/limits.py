@@ -27,6 +27,8 @@ CONNECTION_BYTES = 4 << 10
 TIME_WAIT_S = 60
 """How long a closed connection holds its pair of ports (Linux: TCP_TIMEWAIT_LEN)."""
 HIGHEST_PORT = 65535
+MOST_PORTS = 4096
+"""Largest ring of protected client ports that a profile may ask for."""
 
 _MEMINFO = Path("/proc/meminfo")
 _CGROUP = Path("/sys/fs/cgroup")
@@ -56,6 +58,8 @@ class Needs:
     """The phone's other ports (port_us, the clear port): they may not lie in the ring."""
     shortest_period_s: float = 0.0
     """Least time between two registrations of one phone; 0: it registers once."""
+    renewals: int | None = None
+    """How often a phone registers anew in the whole load; None: nothing bounds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ class Finding:
     """How the need comes about."""
     advice: str
     """What to raise or lower, and how."""
+    words: tuple[str, str] | None = None
+    """How it is said that there is enough, and that there is not, where nothing is counted."""
 
     @property
     def ok(self) -> bool:
@@ -92,7 +98,12 @@ class Finding:
 
     def __str__(self) -> str:
         """One line for a person; with the advice where there is too little."""
-        line = f"{self.what}: {self.needed:,} needed ({self.arithmetic}), {self.available:,} there"
+        if self.words is not None:
+            line = f"{self.what}: {self.words[0 if self.ok else 1]} ({self.arithmetic})"
+        else:
+            line = (
+                f"{self.what}: {self.needed:,} needed ({self.arithmetic}), {self.available:,} there"
+            )
         return line if self.ok else f"{line}\n    {self.advice}"
 
 
@@ -112,7 +123,7 @@ def check(needs: Needs, host: HostState) -> list[Finding]:
     if needs.embedded:
         found.append(_core_files(needs, host))
     found += _ports(needs)
-    found += [_memory(needs, host), _privileges(host)]
+    found += [_memory(needs, host), _privileges(needs, host)]
     return found
 
 
@@ -169,14 +180,7 @@ def _addresses(needs: Needs, share: int) -> Finding:
 
 def _ports(needs: Needs) -> list[Finding]:
     first, last = needs.port_uc_first, needs.port_uc_first + needs.port_uc_count - 1
-    held = 1
-    arithmetic = "one in use"
-    if needs.shortest_period_s > 0:
-        held = 2 + int(TIME_WAIT_S / needs.shortest_period_s)
-        arithmetic = (
-            f"old and new one, and one each {needs.shortest_period_s:g} s for the"
-            f" {TIME_WAIT_S} s that a closed one is held"
-        )
+    held, arithmetic = _held_ports(needs)
     inside = [port for port in needs.other_ports if first <= port <= last]
     return [
         Finding(
@@ -184,7 +188,7 @@ def _ports(needs: Needs) -> list[Finding]:
             needed=held,
             available=needs.port_uc_count,
             arithmetic=arithmetic,
-            advice=f"raise phones.port_uc_count to {held}",
+            advice=_ring_advice(needs, held),
         ),
         Finding(
             what=f"port numbers from {first}",
@@ -198,6 +202,35 @@ def _ports(needs: Needs) -> list[Finding]:
             ),
         ),
     ]
+
+
+def _held_ports(needs: Needs) -> tuple[int, str]:
+    """Ports that a phone holds at once at most, and how that comes about."""
+    if needs.shortest_period_s <= 0:
+        return 1, "one in use"
+    waiting = int(TIME_WAIT_S / needs.shortest_period_s)
+    if needs.renewals is not None and needs.renewals < waiting:
+        return (
+            2 + needs.renewals,
+            f"old and new one, and one for each of {needs.renewals:,} renewals",
+        )
+    return 2 + waiting, (
+        f"old and new one, and one each {needs.shortest_period_s:g} s for the"
+        f" {TIME_WAIT_S} s that a closed one is held"
+    )
+
+
+def _ring_advice(needs: Needs, held: int) -> str:
+    """A larger ring, as far as there are ports; else the load that the largest one bears."""
+    most = min(MOST_PORTS, max(HIGHEST_PORT - needs.port_uc_first + 1, 0))
+    if held <= most:
+        return f"raise phones.port_uc_count to {held}"
+    bearable_s = TIME_WAIT_S / max(most - 2, 1)
+    return (
+        f"phones.port_uc_count can be {most:,} at most, from {needs.port_uc_first}: let each phone "
+        f"register anew only every {bearable_s * 1e3:.3g} ms, by more phones, a lower rate or fewer "
+        "passes"
+    )
 
 
 def _memory(needs: Needs, host: HostState) -> Finding:
@@ -214,13 +247,15 @@ def _memory(needs: Needs, host: HostState) -> Finding:
     )
 
 
-def _privileges(host: HostState) -> Finding:
+def _privileges(needs: Needs, host: HostState) -> Finding:
     return Finding(
         what="privileges",
         needed=1,
         available=0 if host.refused else 1,
-        arithmetic="network namespace, veth, raw socket, and a TUN device for ESP in user space",
+        arithmetic="network namespace, veth, raw socket"
+        + (", and a TUN device for ESP in user space" if needs.tun else ""),
         advice="\n    ".join(("run as root, or grant:", *(text.strip() for text in host.refused))),
+        words=("granted", "refused"),
     )
 
 

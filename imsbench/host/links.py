@@ -52,6 +52,31 @@ def create_veth(name_a: str, name_b: str) -> None:
         netlink.link("add", ifname=name_a, kind="veth", peer={"ifname": name_b})
 
 
+def delete_link(name: str) -> None:
+    """Delete a link; of a veth pair both ends go, wherever the other one is."""
+    with _netlink(f"delete link {name}") as netlink:
+        netlink.link("del", index=_index(netlink, name))
+
+
+def link_exists(name: str) -> bool:
+    """Whether this network namespace has a link of this name."""
+    with _netlink(f"link {name}") as netlink:
+        return bool(netlink.link_lookup(ifname=name))
+
+
+def link_alias(name: str) -> str:
+    """The text that somebody gave to a link (ip-link(8): alias), "" if nobody did."""
+    with _netlink(f"alias of link {name}") as netlink:
+        (link,) = netlink.get_links(_index(netlink, name))
+        return str(link.get_attr("IFLA_IFALIAS") or "")
+
+
+def set_link_alias(name: str, text: str) -> None:
+    """Give a link a text that stays with it, up to 255 bytes."""
+    with _netlink(f"alias of link {name}") as netlink:
+        netlink.link("set", index=_index(netlink, name), ifalias=text)
+
+
 def move_link(name: str, pid: int) -> None:
     """Move a link into the network namespace of a process; it loses its addresses on the way."""
     with _netlink(f"link {name} into the namespace of process {pid}") as netlink:

@@ -101,8 +101,9 @@ def _ratio(
 
 
 _FROM_DUE = (
-    "the same, counted from the instant at which the attempt was due by the plan, so that a "
-    "generator that starts late hides nothing"
+    "the same, counted from the instant at which the attempt was due, so that a generator that "
+    "starts late hides nothing; in a cycle a registration is due when the phone's de-registration "
+    "is over, so a stall in between shows in the de-registrations"
 )
 _PHONE_TIME = (
     "the generator's own share of the time: from a response read to the request it led to, "

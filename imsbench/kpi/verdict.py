@@ -1,9 +1,11 @@
 """Whether the generator can vouch for a step: judged from plain numbers, each reason one sentence.
 
-First limits: the p99 from due and from the start differ by at most max(1 ms, 5 %) (else the
-generator was the queue; the means, where there are too few samples for a p99); every worker stays
-below its share of a core; nothing was dropped; every planned arrival was made; the simulators
-answered as fast as they were told to.
+First limits: the distributions from due and from the start differ by at most max(1 ms, 5 %) at the
+mean, p50, p90, p95 and p99 (else the generator was the queue); lateness and loop lag at p99 stay
+below max(10 ms, 5 % of the p99 from the start), because a stalled worker also reads its responses
+late, which no difference shows; every worker stays below its share of a core; nothing was dropped;
+every planned arrival was made; the simulators answered as fast as they were told to. A quantile is
+judged only where the samples are enough to state it.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from imsbench.histogram import Histogram
 from imsbench.kpi.kpis import StepKpis
 from imsbench.kpi.statistics import enough
 
@@ -18,6 +21,10 @@ MARGIN_S = 0.001
 """Difference that is always allowed, seconds."""
 MARGIN_SHARE = 0.05
 """Difference that is allowed as a share of the smaller time."""
+STALL_S = 0.010
+"""Lateness and loop lag that are always allowed at p99, seconds."""
+JUDGED = (0.5, 0.9, 0.95, 0.99)
+"""Quantiles at which from due and from start are compared."""
 
 _NAMES = {
     "registration": "registrations",
@@ -49,6 +56,7 @@ def judge_step(
     cpu_shares: Sequence[float],
     cpu_limit: float,
     drops: Mapping[str, int],
+    loop_lag: Histogram | None = None,
     complete: bool = True,
 ) -> Verdict:
     """The verdict on one step.
@@ -56,19 +64,19 @@ def judge_step(
     planned: initial registrations of the plan; planned_calls: its call attempts that are evaluated,
     so those due after its warm-up; cpu_shares: each worker's CPU time per wall time;
     cpu_limit: share of a core a worker may use; drops: what was lost inside the generator, by
-    name; complete: whether the step ran to its end.
+    name; loop_lag: of all workers, merged; complete: whether the step ran to its end.
     """
     reasons: list[str] = []
     if not complete:
         reasons.append("The step did not run to its end.")
-    # A phone whose de-registration failed has nothing to register again: that is the target's doing.
-    made = kpis.procedures["registration"].attempted + kpis.procedures["deregistration"].failed
+    made = kpis.procedures["registration"].attempted
     if complete and made < planned:
         reasons.append(f"Only {made:,} of {planned:,} planned arrivals were made.")
     called = kpis.sessions.attempted
     if complete and called < planned_calls:
         reasons.append(f"Only {called:,} of {planned_calls:,} planned calls were made.")
     reasons += _late(kpis)
+    reasons += _stalled(kpis, loop_lag)
     reasons += [
         f"Worker {worker} used {share:.0%} of a core; the limit is {cpu_limit:.0%}."
         for worker, share in enumerate(cpu_shares)
@@ -104,14 +112,36 @@ def _late(kpis: StepKpis) -> list[str]:
     for name, from_due, from_start in compared:
         if not from_due.count:
             continue
-        if enough(0.99, from_due.count):
-            what, due_s, start_s = "p99", from_due.quantile(0.99), from_start.quantile(0.99)
-        else:  # too few for a p99: one late arrival among ten is no queue
-            what, due_s, start_s = "mean", from_due.mean, from_start.mean
+        pairs = [("mean", from_due.mean, from_start.mean)]
+        pairs += [
+            (f"p{q * 100:g}", from_due.quantile(q), from_start.quantile(q))
+            for q in JUDGED
+            if enough(q, from_due.count)
+        ]
+        worst = max(pairs, key=lambda pair: (pair[1] - pair[2]) / _margin(pair[2]))
+        what, due_s, start_s = worst
         if due_s - start_s > _margin(start_s):
             reasons.append(
                 f"The {what} of {name} is {due_s * 1e3:.3g} ms from due and "
                 f"{start_s * 1e3:.3g} ms from their start: the generator was the queue."
+            )
+    return reasons
+
+
+def _stalled(kpis: StepKpis, loop_lag: Histogram | None) -> list[str]:
+    """Lateness and loop lag by themselves: late arrivals and late reads alike."""
+    reasons = []
+    times = [part.histogram("time_from_start") for part in kpis.procedures.values()]
+    times.append(kpis.sessions.histogram("setup_from_start"))
+    slowest_s = max((one.quantile(0.99) for one in times if one.count), default=0.0)
+    limit_s = max(STALL_S, MARGIN_SHARE * slowest_s)
+    for name, histogram in (("lateness", kpis.lateness), ("loop lag", loop_lag)):
+        if histogram is None or not enough(0.99, histogram.count):
+            continue
+        p99_s = histogram.quantile(0.99)
+        if p99_s > limit_s:
+            reasons.append(
+                f"The p99 of the {name} is {p99_s * 1e3:.3g} ms; the limit is {limit_s * 1e3:.3g} ms."
             )
     return reasons
 

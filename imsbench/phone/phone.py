@@ -63,13 +63,22 @@ class Network:
     """What the phones of one worker share."""
 
     __slots__ = (
-        "_counter", "_prefix", "_spi", "events", "on_deregistered", "on_invite", "on_notify",
-        "population", "random", "settings", "texts",
+        "_counter", "_prefix", "_spi", "events", "first_port_index", "on_deregistered", "on_invite",
+        "on_notify", "on_refresh_moved", "population", "random", "settings", "texts",
     )  # fmt: skip
 
     def __init__(
-        self, settings: PhoneSettings, population: Population, source: random.Random
+        self,
+        settings: PhoneSettings,
+        population: Population,
+        source: random.Random,
+        start: int | None = None,
     ) -> None:
+        """start: where identifiers, SPIs and the ring of port_uc begin; any number, of 64 bits.
+
+        A core that still holds something of an earlier run must not meet the same ones again, so it
+        is another one in each run; None: drawn from ``source``.
+        """
         self.settings = settings
         self.population = population
         self.random = source
@@ -83,9 +92,14 @@ class Network:
         """Called with an INVITE of no known dialog: the flow that answers it; None: calls are refused."""
         self.on_notify: Callable[[Phone], None] | None = None
         """Called when a phone's first NOTIFY of a subscription has come."""
-        self._prefix = f"{source.getrandbits(32):08x}"
+        self.on_refresh_moved: Callable[[Phone], None] | None = None
+        """Called when the network shortened something, so that its refresh is due earlier."""
         self._counter = 0
-        self._spi = source.randrange(FIRST_SPI, 2**31)
+        start = source.getrandbits(64) if start is None else start
+        self._prefix = f"{start & 0xFFFF_FFFF:08x}"
+        self._spi = FIRST_SPI + (start >> 32) % (2**31 - FIRST_SPI)
+        self.first_port_index = (start >> 32) % settings.port_uc_count
+        """Where in the ring of port_uc every phone begins."""
 
     def identifier(self) -> str:
         """Text that no other phone of this run has: for branches, tags and Call-IDs."""
@@ -195,7 +209,7 @@ class Phone:
         """The USIM's sequence numbers; None: a new USIM."""
         self.timer_at = inf
         """When whoever keeps it looks at it next, seconds; infinity: never."""
-        self._port_index = 0
+        self._port_index = network.first_port_index
 
     def __repr__(self) -> str:
         return f"<Phone {self.n} {self.address}>"
@@ -239,3 +253,8 @@ class Phone:
             Mechanism(alg, ealg, spi_c, spi_s, port_c, settings.port_us)
             for alg, ealg in settings.mechanisms
         ]
+
+
+def refresh_delay(expires_s: float) -> float:
+    """Seconds until a refresh: 600 s before expiry, or half of it (TS 24.229 §5.1.1.4.1, §5.1.1.3)."""
+    return expires_s - 600.0 if expires_s > 1200.0 else expires_s / 2.0

@@ -17,11 +17,6 @@ from imsbench.protocol.sip import Response
 from imsbench.subscriber import Subscriber
 
 
-def refresh_delay(expires_s: float) -> float:
-    """Seconds until a refresh: 600 s before expiry, or half of it (TS 24.229 §5.1.1.4.1, §5.1.1.3)."""
-    return expires_s - 600.0 if expires_s > 1200.0 else expires_s / 2.0
-
-
 async def register(phone: Phone, outcome: Outcome) -> None:
     """Initial registration with IMS-AKA and, if the phone has it, IPsec (TS 24.229 §5.1.1.2)."""
     network = phone.network
@@ -138,7 +133,10 @@ def _granted(phone: Phone, reply: Response) -> int | None:
             continue  # another phone's, in a form of its own
         if same_address(uri.host, phone.address) and (uri.port or 5060) == phone.contact_port:
             text = binding.parameters.get("expires") or reply.get("expires") or ""
-            return int(text) if text.isascii() and text.isdigit() and len(text) < 11 else None
+            # 0 is no binding: the registrar has ended it (RFC 3261 §10.2.4).
+            return (
+                int(text) or None if text.isascii() and text.isdigit() and len(text) < 11 else None
+            )
     return None
 
 

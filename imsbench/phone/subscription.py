@@ -6,8 +6,13 @@ from imsbench.outcome import LadderLine, Outcome
 from imsbench.phone.actions import Receive, Timeout
 from imsbench.phone.attempt import Rejected, exchange, rejected
 from imsbench.phone.messages import subscribe_request
-from imsbench.phone.phone import Phone, Subscription
-from imsbench.protocol.address import parse_name_addr, parse_parameters, parse_uri
+from imsbench.phone.phone import Phone, Subscription, refresh_delay
+from imsbench.protocol.address import (
+    parse_name_addr,
+    parse_parameters,
+    parse_uri,
+    same_address,
+)
 from imsbench.protocol.reginfo import EVENTS, Contact, ReginfoError, parse_reginfo
 from imsbench.protocol.sip import Message, Request, Response, response_to, tag_of
 
@@ -60,6 +65,9 @@ async def _subscribe(phone: Phone, outcome: Outcome, subscription: Subscription)
     if not expires.isascii() or not expires.isdigit() or len(expires) > 10:
         # RFC 6665 §3.1.1: the 2xx to a SUBSCRIBE must have it.
         raise Rejected("no Expires", "2xx to SUBSCRIBE without Expires", reply.at, reply.status)
+    if not int(expires):
+        phone.subscription = None
+        raise Rejected("Expires 0", "2xx to SUBSCRIBE that ends it at once", reply.at, reply.status)
     subscription.expires_at = reply.at + int(expires)
     _learn_dialog(subscription, reply, tag_of(reply.get("to") or ""), reverse=True, phone=phone)
 
@@ -93,8 +101,6 @@ def on_notify(phone: Phone, request: Request, at: float) -> Response:
     first = subscription.notify_at != subscription.notify_at
     if first:
         subscription.notify_at = at
-        if network.on_notify is not None:
-            network.on_notify(phone)
     state = request.get("subscription-state") or ""
     if contact is not None and contact.state == "terminated":
         _on_terminated(phone, contact)
@@ -102,17 +108,20 @@ def on_notify(phone: Phone, request: Request, at: float) -> Response:
         network.events["subscription_terminated_by_target"] += 1
         phone.subscription = None
     else:
-        _take_expires(subscription, state, at)
+        _take_expires(phone, subscription, state, at)
     return response_to(request, 200, "OK")
 
 
 def _own_contact(phone: Phone, request: Request) -> Contact | None:
     """This phone's contact in the document: the binding at its own address (RFC 3680 §5)."""
     document = parse_reginfo(request.body)
-    marks = (f"@{phone.address}:", f"@[{phone.address}]:")
     for registration in document.registrations:
         for contact in registration.contacts:
-            if any(mark in contact.uri for mark in marks):
+            try:
+                host = parse_uri(contact.uri).host
+            except ValueError:
+                continue  # somebody else's, in a form of its own
+            if same_address(host, phone.address):
                 return contact
     return None
 
@@ -129,11 +138,17 @@ def _on_terminated(phone: Phone, contact: Contact) -> None:
         network.on_deregistered(phone, contact.event)
 
 
-def _take_expires(subscription: Subscription, state: str, at: float) -> None:
+def _take_expires(phone: Phone, subscription: Subscription, state: str, at: float) -> None:
     """RFC 6665 §4.1.2.4: the expires of Subscription-State may shorten the subscription."""
     text = parse_parameters(state).get("expires", "")
-    if text.isascii() and text.isdigit() and len(text) <= 10:
-        subscription.expires_at = at + int(text)
+    if not text.isascii() or not text.isdigit() or len(text) > 10:
+        return
+    subscription.expires_at = at + int(text)
+    refresh_at = at + refresh_delay(int(text))
+    if refresh_at < subscription.refresh_at:  # never true of NaN: no refresh is planned
+        subscription.refresh_at = refresh_at
+        if phone.network.on_refresh_moved is not None:
+            phone.network.on_refresh_moved(phone)
 
 
 def _learn_dialog(

@@ -1,21 +1,25 @@
 """Profiles: one benchmark in one YAML file, checked as a whole before anything starts."""
 
+from imsbench.profile.fields import (
+    Distribution,
+)
 from imsbench.profile.load import ProfileError, load_profile, parse_profile, shipped_profiles
 from imsbench.profile.model import (
     CallFaults,
-    Calls,
-    Cycle,
-    Distribution,
-    Fill,
     Generator,
-    Hold,
     Hss,
     Pcrf,
-    Phase,
     Phones,
     Simulators,
     Subscribers,
     Target,
+)
+from imsbench.profile.phases import (
+    Calls,
+    Cycle,
+    Fill,
+    Hold,
+    Phase,
 )
 from imsbench.profile.plan import Profile, Step, spell_protection
 from imsbench.profile.source import Problem

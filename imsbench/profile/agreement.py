@@ -11,16 +11,18 @@ from pydantic import BaseModel
 from imsbench.profile.erlang import lacking_phones
 from imsbench.profile.mechanisms import lonely
 from imsbench.profile.model import (
-    Calls,
-    Cycle,
     Generator,
     Hss,
     Pcrf,
-    Phase,
     Phones,
     Simulators,
     Subscribers,
     Target,
+)
+from imsbench.profile.phases import (
+    Calls,
+    Cycle,
+    Phase,
 )
 
 Disagreement = tuple[str, str]

@@ -1,166 +1,32 @@
-"""What a profile says: the load, the phones, the target and the limits, checked and frozen.
+"""What a profile says of everything but the load: who, the target, the simulators; checked and frozen.
 
-Durations are seconds once parsed; in YAML, and in ``model_dump``, they are texts with a unit.
 A model that stands alone is checked here; what several sections must agree on, in ``agreement``.
 """
 
 from __future__ import annotations
 
-import ipaddress
-import re
-from math import exp, log
 from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    model_validator,
+from pydantic import Field, model_validator
+
+from imsbench.profile.fields import (
+    Algorithms,
+    Boolean,
+    Distribution,
+    Duration,
+    Endpoint,
+    IdleClose,
+    Integer,
+    Key,
+    Line,
+    Pattern,
+    Port,
+    PositiveDuration,
+    Settings,
+    Share,
+    WholeSeconds,
 )
-
 from imsbench.profile.mechanisms import Alg, Ealg, Mechanism, combine
-from imsbench.profile.units import parse_duration, parse_rate, serialize_duration
-
-
-def _whole_seconds(value: object) -> int:
-    seconds = parse_duration(value)
-    if seconds != int(seconds):
-        raise ValueError("must be whole seconds: it travels as a SIP Expires value")
-    return int(seconds)
-
-
-def _idle_close(value: object) -> float | None:
-    if value == "never":
-        return None
-    seconds = parse_duration(value)
-    if not seconds:
-        raise ValueError('must be "never" or a duration above 0')
-    return seconds
-
-
-def _some(value: object) -> object:
-    if not isinstance(value, (list, tuple)) or not value:
-        raise ValueError("must be a list of at least one")
-    return value
-
-
-def _algorithms(value: object) -> object:
-    _some(value)
-    assert isinstance(value, (list, tuple))
-    # YAML reads an unquoted null as "no value"; here it is the algorithm of that name
-    return ["null" if name is None else name for name in value]
-
-
-def _rates(value: object) -> tuple[float, ...]:
-    if not isinstance(value, (list, tuple)):
-        return (parse_rate(value),)
-    if not value:
-        raise ValueError("must be a rate or a list of at least one")
-    rates = []
-    for item in value:
-        try:
-            rates.append(parse_rate(item))
-        except ValueError as error:
-            raise ValueError(f"{error}, got {item!r}") from None
-    return tuple(rates)
-
-
-def _endpoint(value: str) -> str:
-    host, colon, port = value.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    try:
-        address = ipaddress.ip_address(host[1:-1] if bracketed else host)
-        number = int(port) if colon and port.isascii() and port.isdigit() else 0
-    except ValueError:
-        number = 0
-    else:
-        number = number if bracketed == (address.version == 6) else 0
-    if not 0 < number < 65536:
-        raise ValueError('must be "address:port", IPv6 in brackets: "[2001:db8::1]:5060"')
-    return value
-
-
-def _pattern(value: str) -> str:
-    try:
-        re.compile(value)
-    except re.error as error:
-        raise ValueError(f"is no regular expression: {error}") from None
-    if not value:
-        raise ValueError("must not be empty: it would name every process")
-    return value
-
-
-Integer = Annotated[int, Field(strict=True)]
-Boolean = Annotated[bool, Field(strict=True)]
-Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
-Share = Annotated[float, Field(strict=True, ge=0, le=1)]
-Duration = Annotated[
-    float,
-    BeforeValidator(parse_duration),
-    Field(ge=0, le=1e8),
-    PlainSerializer(serialize_duration, return_type=str),
-]
-PositiveDuration = Annotated[Duration, Field(gt=0)]
-WholeSeconds = Annotated[
-    int,
-    BeforeValidator(_whole_seconds),
-    Field(ge=1, le=2**32 - 1),  # RFC 3261 §20.19
-    PlainSerializer(lambda seconds: f"{seconds}s", return_type=str),
-]
-IdleClose = Annotated[
-    float | None,
-    BeforeValidator(_idle_close),
-    PlainSerializer(
-        lambda seconds: "never" if seconds is None else serialize_duration(seconds), return_type=str
-    ),
-]
-Rate = Annotated[float, BeforeValidator(parse_rate)]
-Rates = Annotated[tuple[float, ...], BeforeValidator(_rates)]
-Key = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{32}$")]
-Some = BeforeValidator(_some)
-"""A list that is not empty; pydantic's own rule complains of the length when an item is wrong."""
-Algorithms = BeforeValidator(_algorithms)
-"""A list of algorithms that is not empty."""
-Endpoint = Annotated[str, AfterValidator(_endpoint)]
-Line = Annotated[str, Field(pattern=r"^[ -~]*$", max_length=200)]
-"""Printable ASCII: it stands in a SIP header, where a line break would be an injection."""
-
-
-class Settings(BaseModel):
-    """Base of all sections: no unknown key, no change after the check, no NaN."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Distribution(Settings):
-    """A random duration, as ``imsbench.distribution`` draws it."""
-
-    kind: Literal["constant", "uniform", "exponential", "lognormal"] = "constant"
-    """The shape."""
-    mean: Duration = 0.0
-    """Arithmetic mean in seconds, whatever the shape."""
-    sigma: Annotated[float, Field(ge=0, le=5)] = 1.0
-    """Shape of the lognormal: standard deviation of the logarithm."""
-
-    @property
-    def longest(self) -> float:
-        """What one draw in a thousand exceeds, seconds; of constant and uniform, none does."""
-        match self.kind:
-            case "constant":
-                return self.mean
-            case "uniform":
-                return 2 * self.mean
-            case "exponential":
-                return self.mean * log(1000)
-            case "lognormal":
-                return self.mean * exp(_NORMAL_999 * self.sigma - self.sigma**2 / 2)
-
-
-_NORMAL_999 = 3.0902
-"""Quantile 0.999 of the standard normal distribution."""
 
 
 class Subscribers(Settings):
@@ -311,7 +177,7 @@ class Target(Settings):
     pid_files: tuple[Annotated[str, Field(pattern=r"^/.+")], ...] = ()
     """Where an external target on this machine keeps its process ids: CPU and memory are read of them
     and of their descendants."""
-    commands: tuple[Annotated[str, AfterValidator(_pattern)], ...] = ()
+    commands: tuple[Pattern, ...] = ()
     """The same by regular expressions, searched in the command lines of this machine's processes."""
 
     @property
@@ -416,140 +282,6 @@ class Simulators(Settings):
     """The HSS; null: defaults for an embedded target, none for the others."""
     pcrf: Pcrf | None = None
     """The PCRF; null: defaults for an embedded target, none for the others."""
-
-
-class Fill(Settings):
-    """Register phones that are not registered yet, evenly spaced."""
-
-    rate: Rate
-    """Initial registrations per second."""
-    to: Annotated[Integer, Field(ge=1)]
-    """How many are registered in the end."""
-
-
-class Hold(Settings):
-    """Stay registered: phones refresh when due, nothing else happens."""
-
-    duration: PositiveDuration
-    """Seconds."""
-    registered: Annotated[Integer, Field(ge=1)] | None = None
-    """Precondition; null: as many as the phases before leave."""
-
-
-class Cycle(Settings):
-    """Every registered phone once, in seeded random order: de-register, then register again."""
-
-    rate: Rates
-    """Initial registrations per second; a list makes one step of each."""
-    registered: Annotated[Integer, Field(ge=1)] | None = None
-    """Precondition; null: as many as the phases before leave."""
-    passes: Annotated[Integer, Field(ge=1, le=1000)] = 1
-    """How often every phone is cycled in each step."""
-
-
-class Calls(Settings):
-    """Voice calls between registered phones that have none: open arrivals, both ends simulated."""
-
-    rate: Rates
-    """Call attempts per second; a list makes one step of each."""
-    duration: PositiveDuration
-    """Seconds of attempts that are evaluated, after the warm-up."""
-    warm_up: Duration | None = None
-    """Seconds of attempts before, not evaluated; null: hold + 128 s, so that the load stands."""
-    registered: Annotated[Integer, Field(ge=2)] | None = None
-    """Precondition; null: as many as the phases before leave."""
-    hold: Distribution = Distribution.model_validate({"mean": "90s"})
-    """From the ACK to the BYE."""
-    ring: Distribution = Distribution()
-    """From the 180 to the 2xx; none: answered at once."""
-    preconditions: Boolean = True
-    """Whether both phones reserve resources before the called one rings (IR.92 §2.4.1)."""
-    ringing: Boolean = True
-    """Whether there is a 180; false: answered without."""
-    reliable_ringing: Boolean = False
-    """Whether the 180 is sent reliably (RFC 3262)."""
-    request_uri: Literal["sip", "tel"] = "sip"
-    """How the called phone is addressed: sip:+MSISDN@domain;user=phone, or tel:+MSISDN."""
-    bye_by_callee: Share = 0.0
-    """Share of answered calls that the called phone ends."""
-    busy: Share = 0.0
-    """Share of calls answered 486."""
-    rejected: Share = 0.0
-    """Share of calls answered 603."""
-    cancelled: Share = 0.0
-    """Share of calls that nobody answers: cancelled by the caller."""
-    cancel_after: PositiveDuration = 5.0
-    """Seconds of ringing of those."""
-    unregistered: Share = 0.0
-    """Share of calls to phones that are not registered: 404 or 480."""
-    hold_resume: Boolean = False
-    """Whether the caller holds and resumes each call once, by re-INVITE."""
-    session_expires: Annotated[Integer, Field(ge=0)] = 0
-    """Session-Expires asked for, seconds, refreshed by UPDATE at half of it (RFC 4028); 0: none."""
-    no_answer: PositiveDuration = 180.0
-    """Seconds from the first response until the caller gives up."""
-    pairs: Literal["random", "fixed"] = "random"
-    """random: both phones drawn among the idle ones; fixed: each worker's phones call their neighbour,
-    the first the second, the third the fourth."""
-    calls_per_phone: Annotated[Integer, Field(ge=1, le=8)] = 1
-    """Calls a phone may have at once."""
-    watch_release: Duration = 0.0
-    """Seconds, at most, that the target's memory is watched for after the last call, until 5 % of what
-    the calls had added are left; the published form has 300 s. 0: not watched."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Calls:
-        if self.busy + self.rejected + self.cancelled + self.unregistered > 1:
-            raise ValueError("busy + rejected + cancelled + unregistered exceed 1")
-        return self
-
-
-class Phase(Settings):
-    """Exactly one of fill, hold, cycle, calls and together."""
-
-    fill: Fill | None = None
-    """Register phones."""
-    hold: Hold | None = None
-    """Stay registered."""
-    cycle: Cycle | None = None
-    """De-register and register again."""
-    calls: Calls | None = None
-    """Phones call each other."""
-    together: tuple[Phase, Phase] | None = None
-    """Calls, and a cycle or a hold beside them, as one step."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Phase:
-        parts = (self.fill, self.hold, self.cycle, self.calls, self.together)
-        given = [part for part in parts if part is not None]
-        if len(given) != 1:
-            raise ValueError(
-                f"must be exactly one of fill, hold, cycle, calls, together; {len(given)} given"
-            )
-        if self.together:
-            _check_together(self.together)
-        return self
-
-    @property
-    def side_by_side(self) -> tuple[Calls, Cycle | Hold]:
-        """The two parts of ``together``: the calls, and what runs beside them."""
-        assert self.together is not None
-        first, second = self.together
-        one, other = (first, second) if first.calls else (second, first)
-        beside = other.cycle or other.hold
-        assert one.calls is not None
-        assert beside is not None
-        return one.calls, beside
-
-
-def _check_together(phases: tuple[Phase, Phase]) -> None:
-    calls = [phase for phase in phases if phase.calls]
-    others = [phase for phase in phases if phase.cycle or phase.hold]
-    if (len(calls), len(others)) != (1, 1):
-        raise ValueError("together must be calls and one of cycle and hold")
-    for part in (calls[0].calls, others[0].cycle):
-        if part is not None and len(part.rate) != 1:
-            raise ValueError("together takes one rate of each, not a list")
 
 
 class Generator(Settings):

@@ -10,20 +10,24 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from imsbench.profile.agreement import disagreements
+from imsbench.profile.fields import (
+    Settings,
+    Some,
+)
 from imsbench.profile.mechanisms import spell_mechanisms
 from imsbench.profile.model import (
+    Generator,
+    Phones,
+    Simulators,
+    Subscribers,
+    Target,
+)
+from imsbench.profile.phases import (
     Calls,
     Cycle,
     Fill,
-    Generator,
     Hold,
     Phase,
-    Phones,
-    Settings,
-    Simulators,
-    Some,
-    Subscribers,
-    Target,
 )
 from imsbench.profile.units import spell_duration
 

@@ -62,6 +62,8 @@ class Malformed:
     """A few fixed words: "no Via", "bad start line"."""
     data: bytes
     """The first bytes of it, for the log."""
+    head: bytes = b""
+    """Start line and headers, where their end was found: ``salvage`` may answer them."""
 
 
 class Message:
@@ -257,13 +259,23 @@ def tag_of(value: str) -> str:
 def read_head(head: bytes) -> Request | Response | Malformed:
     """Start line and headers, without the blank line behind them (RFC 3261 §7)."""
     if b"\0" in head:
-        return Malformed("NUL in headers", head[:200])
+        return Malformed("NUL in headers", head[:200], head)
     lines = head.decode("utf-8", "replace").split("\r\n")
     if head.count(b"\n") + head.count(b"\r") != 2 * (len(lines) - 1):
         # RFC 3261 §25.1: neither is text. Written out again, it would be a header of its own.
-        return Malformed("lone CR or LF in headers", head[:200])
+        return Malformed("lone CR or LF in headers", head[:200], head)
     message = _parse_lines(lines)
-    return Malformed(message, head[:200]) if isinstance(message, str) else message
+    return Malformed(message, head[:200], head) if isinstance(message, str) else message
+
+
+def header_lines(lines: list[str]) -> list[Header]:
+    """The headers among these lines, folded ones joined; a line that is none is left out."""
+    found = []
+    for line in _unfold(["", *lines])[1:]:
+        raw, colon, value = line.partition(":")
+        if colon and (name := _canonical(raw)):
+            found.append((name, value.strip()))
+    return found
 
 
 def _parse_lines(lines: list[str]) -> Request | Response | str:

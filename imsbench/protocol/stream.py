@@ -95,18 +95,18 @@ class SipReader:
         if isinstance(message, Malformed):
             # Its length may still be readable; then only this message is lost.
             length = _salvage_length(head)
-            return length if length is not None else self._break(message.reason, head)
+            return length if length is not None else self._break(message.reason, head, head)
         size = content_length(message)
         if size is None:
-            return self._break("no Content-Length on a stream", head)
+            return self._break("no Content-Length on a stream", head, head)
         if isinstance(size, Malformed):
-            return self._break(size.reason, head)
+            return self._break(size.reason, head, head)
         return size
 
-    def _break(self, reason: str, data: bytes) -> Malformed:
+    def _break(self, reason: str, data: bytes, head: bytes = b"") -> Malformed:
         self.broken = True
         self._buffer = b""
-        return Malformed(reason, data[:200])
+        return Malformed(reason, data[:200], head)
 
 
 def _salvage_length(head: bytes) -> int | None:

@@ -130,6 +130,8 @@ class WorkerHealth(Told):
     """Arrivals of the plan that found no phone to use."""
     without_pair: int = 0
     """Arrivals after the warm-up that found no idle pair of phones to call."""
+    unfinished: int = 0
+    """Attempts of the step that had not ended when the drain was over."""
     first_due_at: float = 0.0
     """Beginning of the plan on the monotonic clock, seconds."""
 

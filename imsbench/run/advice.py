@@ -11,6 +11,11 @@ from imsbench.profile import Profile
 from imsbench.protocol.address import host_port
 from imsbench.run import configs, network
 
+UNREACHED_CAUSES = frozenset(
+    ("refused", "timeout", "tcp timeout", "unreachable", "reset by target", "closed by target")
+)
+"""Causes that at the stage "connect" mean: nobody is there."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Rule:

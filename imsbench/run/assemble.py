@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from math import isnan, nan
 
 import imsbench
+from imsbench.histogram import Histogram
 from imsbench.kpi.thresholds import Threshold, overall, parse_thresholds
 from imsbench.kpi.verdict import judge_response_time, judge_step
 from imsbench.profile import Hss, Pcrf, Profile, Step
@@ -72,6 +73,8 @@ def assemble(
     if record.status == "generator_failed":
         reasons.append(f"The generator failed: {record.reason}.")
     result = result.model_copy(update={"reasons": reasons})
+    if record.unreached:  # no measurement to vouch for, and no threshold that could be broken
+        return result.model_copy(update={"exit_code": record.exit_code})
     return result.model_copy(update={"exit_code": _exit_code(result, record.exit_code, unvouched)})
 
 
@@ -102,6 +105,10 @@ def _step_reasons(profile: Profile, record: StepRecord, health: list[WorkerHealt
     drops = {name: record.counters.get(name, 0) for name in GENERATOR_DROPS}
     drops["arrivals that found no idle phone"] = sum(part.dropped for part in health)
     drops["calls that found no idle pair of phones"] = sum(part.without_pair for part in health)
+    drops["attempts not over when the drain was"] = sum(part.unfinished for part in health)
+    lag = Histogram()
+    for part in health:
+        lag.merge(part.loop_lag)
     verdict = judge_step(
         record.kpis,
         planned=step.registrations,
@@ -109,6 +116,7 @@ def _step_reasons(profile: Profile, record: StepRecord, health: list[WorkerHealt
         cpu_shares=[part.cpu_share for part in health],
         cpu_limit=profile.generator.cpu_limit,
         drops=drops,
+        loop_lag=lag,
         complete=record.complete,
     )
     reasons = list(verdict.reasons)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from imsbench.host import addresses, choose
-from imsbench.profile import CallFaults, Distribution, Hss, Pcrf, Profile
+from imsbench.profile import CallFaults, Distribution, Hss, Pcrf, Profile, Step
 from imsbench.protocol.address import split_host_port
 from imsbench.run.topology import DIAMETER_PORT, HSS, PCRF, SIP_PORT, Node, Topology, worker_name
 from imsbench.subscriber import Population
@@ -137,6 +137,16 @@ def pcscf(profile: Profile) -> tuple[str, int]:
 def repair_rate(profile: Profile) -> float:
     """Initial registrations per second of a repair fill: the rate of the first fill, else 50."""
     return next((step.rate for step in profile.steps() if step.kind == "fill"), _REPAIR_RATE)
+
+
+def drain_s(profile: Profile, step: Step) -> float:
+    """Longest wait after a step's plan for its attempts to end, seconds: calls take their time."""
+    calls = step.calls
+    if calls is None:
+        return profile.generator.drain
+    # Set up at the last moment, held, perhaps held and resumed, and then its BYE unanswered.
+    longest_s = calls.no_answer + 2 * (calls.ring.longest + calls.hold.longest)
+    return profile.generator.drain + longest_s + 2 * profile.phones.transaction_timeout
 
 
 def needs_hss(profile: Profile) -> bool:

@@ -102,6 +102,7 @@ class Coordinator:
                 self._finish()
             finally:
                 self._crew.end()
+                network.clear(self._topology)
         self._record.ended = datetime.now(UTC)
         return self._record
 
@@ -215,7 +216,14 @@ class Coordinator:
         """Until every worker has said "step_done"; progress once a second meanwhile."""
         missing = set(self._workers)
         ticks: dict[str, Message] = {}
-        limit_s = expected_s + self._longest_drain_s(record.step) + _STEP_SLACK_S
+        phones = self._profile.phones
+        limit_s = (
+            expected_s
+            + configs.drain_s(self._profile, record.step)
+            + phones.registration_timeout
+            + phones.transaction_timeout
+            + _STEP_SLACK_S
+        )
         told_at = record.started_at
         while missing:
             for name, message in self._crew.receive(0.5):
@@ -233,18 +241,6 @@ class Coordinator:
             if now - record.started_at > limit_s:
                 reason = f"did not end the step “{title}” within {limit_s:.0f} s"
                 raise ChildLost(min(missing), reason, UNVOUCHED)
-
-    def _longest_drain_s(self, step: Step) -> float:
-        """What the last attempt of a step may take after the step's planned end."""
-        phones, calls = self._profile.phones, step.calls
-        drain_s = (
-            self._profile.generator.drain + phones.registration_timeout + phones.transaction_timeout
-        )
-        if calls is not None:
-            # Set up at the last moment, then held, and its BYE unanswered.
-            drain_s += calls.no_answer + 2 * (calls.ring.longest + calls.hold.longest)
-            drain_s += 2 * phones.transaction_timeout
-        return drain_s
 
     def _watch_release(self, step: Step) -> None:
         """Watch the target's memory after calls, where the profile wants it."""

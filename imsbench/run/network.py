@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from imsbench.host import addresses, links, namespace
 from imsbench.profile import Profile
 from imsbench.run import configs, exits, topology
-from imsbench.run.topology import HOST, Topology
+from imsbench.run.topology import HOST, LinkEnd, Node, Topology
 
+_MARK = "imsbench run, process"
 _FORWARDING = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
 
 
@@ -62,12 +65,12 @@ def lay(plan: Topology, pids: Mapping[str, int]) -> None:
     """Make the veth pairs and move their ends; RunRefused if the host will not.
 
     Both ends are made under their final names, one pair after the other: a worker's end has the
-    same name in each worker, and is moved before the next is made.
+    same name in each worker, and is moved before the next is made. What stays on the host bears a
+    mark, to be known again by ``clear`` and by later runs.
     """
     try:
         for first, second in plan.pairs:
-            if HOST not in plan.nodes or not _left_over(first.name, second.name):
-                links.create_veth(first.name, second.name)
+            _make_pair(first, second)
             for end in (first, second):
                 if end.owner != HOST:
                     links.move_link(end.name, pids[end.owner])
@@ -81,6 +84,18 @@ def lay(plan: Topology, pids: Mapping[str, int]) -> None:
         raise exits.RunRefused(
             f"the network of the run cannot be made: {error}", exits.HOST_LACKS
         ) from error
+
+
+def clear(plan: Topology) -> None:
+    """Take away what ``lay`` left on the host, whatever became of the run; other runs' links stay.
+
+    A link that cannot be deleted is left to the next run, which takes it over.
+    """
+    host = plan.nodes.get(HOST, Node())
+    for link in host.links:
+        with suppress(links.LinkError):
+            if links.link_exists(link.name) and links.link_alias(link.name) == _mark(os.getpid()):
+                links.delete_link(link.name)
 
 
 def forwarding_advice(profile: Profile) -> str:
@@ -104,20 +119,53 @@ def route_advice(profile: Profile) -> str:
     return f"ip route add {whole} via {source}"
 
 
-def _left_over(near: str, far: str) -> bool:
-    """Whether a killed run left this pair, to be taken over; RunRefused if a live run has it.
+def _make_pair(first: LinkEnd, second: LinkEnd) -> None:
+    if first.owner == HOST:
+        _take_over(first.name, second.name)
+    links.create_veth(first.name, second.name)
+    if first.owner == HOST:
+        links.set_link_alias(first.name, _mark(os.getpid()))
 
-    A pair whose far end is in a worker's namespace vanishes with the worker, so only a pair that
-    was not yet moved can be left over: then both ends are here.
+
+def _take_over(near: str, far: str) -> None:
+    """Delete a pair that a killed run left; RunRefused if it is a live run's, or not known.
+
+    The pair outlives its run where the kernel still has connections of the phones to end: they hold
+    the worker's namespace, with the far end. A pair without a mark was not even moved there.
     """
-    here = [Path("/sys/class/net", name).exists() for name in (near, far)]
-    if here == [True, False]:
+    if not links.link_exists(near):
+        return
+    mark = links.link_alias(near)
+    ours = mark.startswith(_MARK) and mark.endswith(_process_namespace())
+    if ours and mark == _mark(pid := int(mark.removeprefix(_MARK).split()[0])):
         raise exits.RunRefused(
-            f"link {near} is there: another run against an external target is in progress on this "
-            "host; wait for it, or end it",
+            f"link {near} is there: another run against an external target (process {pid}) is in "
+            "progress on this host; wait for it, or end it",
             exits.HOST_LACKS,
         )
-    return all(here)
+    if not ours and (mark or not links.link_exists(far)):
+        raise exits.RunRefused(
+            f"link {near} is there, and not of a run that can be seen from here "
+            f"({mark or 'it bears no mark'}): if nothing needs it, delete it with: "
+            f"ip link delete {near}",
+            exits.HOST_LACKS,
+        )
+    links.delete_link(near)
+
+
+def _mark(pid: int) -> str:
+    """The mark of a run's links: its process, told apart from others of that number; "" if it ended."""
+    try:
+        state, *values = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return (
+        "" if state == "Z" else f"{_MARK} {pid} started at {values[18]} in {_process_namespace()}"
+    )
+
+
+def _process_namespace() -> str:
+    return os.readlink("/proc/self/ns/pid")
 
 
 def _is_local(address: str) -> bool:

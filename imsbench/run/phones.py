@@ -11,6 +11,7 @@ that finds nothing due yet is put back at what is due next.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from math import inf, nan
 from typing import Any
@@ -20,8 +21,8 @@ from imsbench.engine.loop import Loop, clock
 from imsbench.outcome import Outcome, Procedure
 from imsbench.phone.actions import Action
 from imsbench.phone.attempt import attempt
-from imsbench.phone.phone import Network, Phone
-from imsbench.phone.registration import abandon, deregister, refresh_delay, register, reregister
+from imsbench.phone.phone import Network, Phone, refresh_delay
+from imsbench.phone.registration import abandon, deregister, register, reregister
 from imsbench.phone.subscription import refresh_subscription, subscribe_reg_event
 
 FlowOf = Callable[[Phone, Outcome], Coroutine[Action, Any, None]]
@@ -50,8 +51,8 @@ class Phones:
         self.by_address = {phone.address: phone for phone in self.all}
         self.registered = 0
         """How many are registered now."""
-        self.outstanding = 0
-        """Attempts under way."""
+        self.outstanding: Counter[int] = Counter()
+        """Attempts under way, by the step they belong to."""
         self.step = -1
         """Index of the step that attempts due now belong to; -1: to none."""
         self.in_call: dict[int, int] = {}
@@ -64,11 +65,14 @@ class Phones:
         self._subscribe = subscribe
         self._on_outcome = on_outcome
         self._spread = spread
+        self._ended_by_network: dict[int, str] = {}
         network.on_deregistered = self._on_network_deregistration
+        network.on_refresh_moved = self._schedule
 
-    def register(self, phone: Phone, due_at: float, then: Then | None = None) -> None:
-        """Initial registration, and on success the subscription."""
-        self._attempt("registration", register, phone, due_at, self._after_registration(then))
+    def register(self, phone: Phone, due_at: float, step: int | None = None) -> None:
+        """Initial registration, and on success the subscription, in this step or the present one."""
+        then = self._after_registration
+        self._attempt("registration", register, phone, due_at, then, step)
 
     def deregister(self, phone: Phone, due_at: float, then: Then) -> None:
         """De-registration; then() is called when the phone holds nothing any more."""
@@ -77,11 +81,17 @@ class Phones:
     # private
 
     def _attempt(
-        self, procedure: Procedure, flow_of: FlowOf, phone: Phone, due_at: float, then: Then
+        self,
+        procedure: Procedure,
+        flow_of: FlowOf,
+        phone: Phone,
+        due_at: float,
+        then: Then,
+        step: int | None = None,
     ) -> None:
         """Run one attempt: count it, and tidy up behind a failed one before then() is called."""
-        outcome = Outcome(procedure, phone.n, self.step, due_at)
-        self.outstanding += 1
+        outcome = Outcome(procedure, phone.n, self.step if step is None else step, due_at)
+        self.outstanding[outcome.step] += 1
         self.busy[phone.n] = self.busy.get(phone.n, 0) + 1
         was_registered = phone.registration is not None
 
@@ -100,34 +110,31 @@ class Phones:
 
         def settle() -> None:
             self.registered += (phone.registration is not None) - was_registered
-            self.outstanding -= 1
+            self.outstanding[outcome.step] -= 1
             left = self.busy[phone.n] - 1
             if left:
                 self.busy[phone.n] = left
             else:
                 del self.busy[phone.n]
-                self._schedule(phone)  # a refresh that fell due meanwhile; it is due since then
             self._on_outcome(outcome)
             then(phone, outcome)
+            self._catch_up(phone)
 
         self._driver.start(attempt(flow_of(phone, outcome), outcome), phone, done)
 
-    def _after_registration(self, then: Then | None) -> Then:
-        def after(phone: Phone, outcome: Outcome) -> None:
-            if outcome.succeeded:
-                self._refresh_later(phone, outcome.ended_at, first=True)
-                if self._subscribe:
-                    self._attempt(
-                        "subscription",
-                        subscribe_reg_event,
-                        phone,
-                        clock(),
-                        self._after_subscribing,
-                    )
-            if then is not None:
-                then(phone, outcome)
-
-        return after
+    def _after_registration(self, phone: Phone, outcome: Outcome) -> None:
+        if not outcome.succeeded:
+            return
+        self._refresh_later(phone, outcome.ended_at, first=True)
+        if self._subscribe:
+            self._attempt(
+                "subscription",
+                subscribe_reg_event,
+                phone,
+                clock(),
+                self._after_subscribing,
+                outcome.step,
+            )
 
     def _after_subscribing(self, phone: Phone, outcome: Outcome) -> None:
         self._after_subscription(phone, outcome, first=True)
@@ -165,17 +172,30 @@ class Phones:
 
     def _on_timer(self, phone: Phone) -> None:
         phone.timer_at = inf
-        now = clock()
         due_at = _next_refresh(phone)
-        if due_at > now:
+        if due_at > clock():
             self._schedule(phone)
-        elif phone.n not in self.busy:  # else it is looked at again when it has ended that
-            self._refresh(phone, due_at)
+        elif phone.n not in self.busy:  # else when it is idle again: _catch_up
+            self._refresh(phone, due_at, due_at)
             self._schedule(phone)
 
-    def _refresh(self, phone: Phone, due_at: float) -> None:
+    def _catch_up(self, phone: Phone) -> None:
+        """What came due while the phone had something under way is due now that it has not."""
+        if phone.n in self.busy:
+            return
+        event = self._ended_by_network.pop(phone.n, None)
+        if event is not None:
+            self._act_on_deregistration((phone, event))
+            return
+        due_at, now = _next_refresh(phone), clock()
+        if due_at <= now:
+            self._refresh(phone, due_at, now)
+            self._schedule(phone)
+
+    def _refresh(self, phone: Phone, planned_at: float, due_at: float) -> None:
+        """Start the refresh that was planned for this instant; it counts from ``due_at``."""
         registration, subscription = phone.registration, phone.subscription
-        if registration is not None and registration.refresh_at == due_at:
+        if registration is not None and registration.refresh_at == planned_at:
             registration.refresh_at = nan
             self._attempt("reregistration", reregister, phone, due_at, self._after_refresh)
         elif subscription is not None:
@@ -201,8 +221,11 @@ class Phones:
 
     def _act_on_deregistration(self, what: tuple[Phone, str]) -> None:
         phone, event = what
-        if phone.n in self.busy or phone.registration is None:
-            return  # its own procedure under way decides
+        if phone.registration is None:
+            return  # its own de-registration was faster
+        if phone.n in self.busy:
+            self._ended_by_network[phone.n] = event
+            return
         self.registered -= 1
         phone.registration = None
 

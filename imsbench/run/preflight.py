@@ -7,6 +7,9 @@ from imsbench.profile import Profile
 from imsbench.run import configs, network
 from imsbench.run.exits import HOST_LACKS, RunRefused
 
+PROCEDURE_S = 0.010
+"""Least time that a phone's de-registration and registration take, against the fastest target."""
+
 
 def needs(profile: Profile) -> limits.Needs:
     """What the profile's load asks of this host."""
@@ -24,6 +27,7 @@ def needs(profile: Profile) -> limits.Needs:
         port_uc_count=phones.port_uc_count,
         other_ports=(phones.port_us, phones.clear_port) if protected else (),
         shortest_period_s=_shortest_period_s(profile) if protected else 0.0,
+        renewals=_renewals(profile),
     )
 
 
@@ -40,6 +44,7 @@ def findings(profile: Profile) -> list[limits.Finding]:
                 available=0 if lacking else 1,
                 arithmetic=f"from the phones to {configs.pcscf(profile)[0]}",
                 advice=lacking,
+                words=("on", "off"),
             )
         )
     return found
@@ -54,10 +59,18 @@ def refuse_if_lacking(profile: Profile) -> None:
 def _shortest_period_s(profile: Profile) -> float:
     """Least time between two new SA sets of one phone, on average over the phones; 0: never again."""
     periods = [
-        step.registered / step.rate
+        # A phone under way is passed over: no rate has it register faster than it can.
+        max(step.registered / step.rate, PROCEDURE_S)
         for step in profile.steps()
         if step.kind == "cycle" and step.rate
     ]
     if profile.target.reauthenticate:
         periods.append(min(profile.target.expires, profile.phones.expires) / 2)
     return min(periods, default=0.0)
+
+
+def _renewals(profile: Profile) -> int | None:
+    """How often the cycles have one phone register anew; None where refreshes do so too."""
+    if profile.target.reauthenticate:
+        return None
+    return sum(step.passes for step in profile.steps() if step.kind == "cycle")

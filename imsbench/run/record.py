@@ -82,6 +82,8 @@ class RunRecord:
     """The end of what a lost child wrote."""
     exit_code: int = 0
     """What the status alone asks for."""
+    unreached: bool = False
+    """Whether it was stopped because the target was never there."""
 
     @property
     def captures(self) -> list[Json]:

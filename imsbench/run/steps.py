@@ -2,8 +2,9 @@
 
 Open arrivals: every attempt has the instant at which it is due, fixed before the step starts, and
 starts then whatever became of the others. An arrival that finds no phone to use is a counted drop.
-A step is over when its plan is through and every attempt of it has ended. Calls may have a cycle or a
-hold beside them: two plans on one clock, and one step.
+A step is over when its plan is through and every attempt of it has ended, or when the drain is:
+what is left then is counted. Refreshes that come due after the plan belong to no step. Calls may have
+a cycle or a hold beside them: two plans on one clock, and one step.
 """
 
 from __future__ import annotations
@@ -53,12 +54,17 @@ class StepRun:
         seed: int,
         worker: int,
         workers: int,
+        drain_s: float,
         on_done: Callable[[], None],
         on_evaluated: Callable[[], None] = lambda: None,
+        on_drain: Callable[[], None] = lambda: None,
     ) -> None:
-        """on_done: called when the step is over; on_evaluated: when its warm-up is."""
+        """on_done: called when the step is over; on_evaluated: when its warm-up is; on_drain: when its
+        plan is, and what it has under way may end.
+        """
         self.step = step
         self.on_evaluated = on_evaluated
+        self.on_drain = on_drain
         self.dropped = 0
         """Arrivals that found no idle phone."""
         self.without_pair = 0
@@ -67,6 +73,8 @@ class StepRun:
         """Arrivals that started a registration or de-registration."""
         self.called = 0
         """Arrivals after the warm-up that started a call."""
+        self.unfinished = 0
+        """Attempts of the step that had not ended when the drain was over."""
         self.first_due_at = 0.0
         """Instant of the plan's beginning, seconds."""
         self._loop = loop
@@ -74,6 +82,8 @@ class StepRun:
         self._calls = calls
         self._share = {"share": worker, "shares": workers}
         self._seed = f"{seed}/{step.index}"
+        self._drain_s = drain_s
+        self._drained_by = 0.0
         self._on_done = on_done
         self._queue: deque[Phone] = deque()
         self._plans = 0
@@ -83,6 +93,7 @@ class StepRun:
         """Plan the step from this instant, seconds; a repair registers what its precondition lacks."""
         self.first_due_at = at
         step = self.step
+        self._plans += 1  # until all plans are made, so that an empty one does not end the step
         if repair:
             self._plan_fill(step.registered_before, repair_rate)
         elif step.kind == "fill":
@@ -95,6 +106,7 @@ class StepRun:
                 self._plan_beside(step.beside, at + step.warm_up_s)
         else:
             self._plan_hold(at + step.duration_s)
+        self._plan_ended(None)
 
     # private
 
@@ -117,7 +129,13 @@ class StepRun:
         for _ in range(step.passes):
             source.shuffle(mine)
             self._queue.extend(mine)
-        self._follow(Plan(self.first_due_at, self._arrivals(step, self._seed), self._cycle_next))
+        everything = Arrivals(step.rate, step.attempts, step.arrivals, self._seed)
+        share, shares = self._share["share"], self._share["shares"]
+        # Shared pass by pass, as the phones are: arrival i of a pass is the phone's of number i.
+        offsets = (
+            offset for i, offset in enumerate(everything) if i % step.registered % shares == share
+        )
+        self._follow(Plan(self.first_due_at, offsets, self._cycle_next))
 
     def _plan_calls(self, step: Step) -> None:
         """Attempts at the step's rate; those of the warm-up belong to no step."""
@@ -129,6 +147,8 @@ class StepRun:
             self._loop.call_at(evaluated_at, self._evaluate, None)
         offsets = self._arrivals(step, self._seed)
         self._follow(Plan(self.first_due_at, offsets, lambda due_at: self._call(mix, due_at)))
+        # Refreshes that come due behind the last arrival are of this step too.
+        self._plan_hold(self.first_due_at + step.duration_s)
 
     def _plan_beside(self, step: Step, at: float) -> None:
         """What runs beside calls. Phones in a call are passed over by its cycle, and come later."""
@@ -169,7 +189,7 @@ class StepRun:
     def _plan_ended(self, _argument: Any) -> None:
         self._plans -= 1
         if not self._plans:
-            self._drain(None)
+            self._end_plan()
 
     def _call(self, mix: CallMix, due_at: float) -> None:
         evaluated = due_at >= self.first_due_at + self.step.warm_up_s
@@ -217,15 +237,24 @@ class StepRun:
         else:
             self._phones.deregister(phone, due_at, self._again)
 
-    def _again(self, phone: Phone, _outcome: Outcome) -> None:
+    def _again(self, phone: Phone, outcome: Outcome) -> None:
         """The registration of a cycle is due when the phone holds nothing of the last one."""
-        self._phones.register(phone, clock())
+        self._phones.register(phone, clock(), outcome.step)
+
+    def _end_plan(self) -> None:
+        """Nothing new belongs to the step; what it has under way may end."""
+        self._phones.step = -1
+        self.on_drain()
+        self._drained_by = clock() + self._drain_s
+        self._drain(None)
 
     def _drain(self, _argument: Any) -> None:
-        if self._phones.outstanding or self._calls.outstanding:
+        under_way = self._phones.outstanding[self.step.index] + self._calls.outstanding
+        if under_way and clock() < self._drained_by:
             self._loop.call_at(clock() + _DRAIN_CHECK_S, self._drain, None)
-        else:
-            self._on_done()
+            return
+        self.unfinished = under_way
+        self._on_done()
 
 
 def call_mix(calls: profile.Calls) -> CallMix:

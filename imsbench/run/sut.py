@@ -95,6 +95,7 @@ class Usage:
     """What the target used in one step; ``look`` is called often while it runs."""
 
     target: Target
+    """Whose."""
     begin: float
     """Beginning of the evaluated time, monotonic seconds."""
     end: float

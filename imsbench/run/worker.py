@@ -26,17 +26,20 @@ from imsbench.host.limits import raise_open_files
 from imsbench.host.namespace import HostError, enter_new_network_namespace
 from imsbench.kpi.kpis import StepKpis
 from imsbench.outcome import CallOutcome, LadderLine, Outcome
-from imsbench.phone.phone import Network, PhoneSettings
+from imsbench.phone.phone import Network, Phone, PhoneSettings
 from imsbench.phone.requests import answer_request
 from imsbench.profile import Profile
+from imsbench.run.advice import UNREACHED_CAUSES
 from imsbench.run.calls import Calls
 from imsbench.run.capture import Tap
-from imsbench.run.configs import population, repair_rate
+from imsbench.run.configs import drain_s, population, repair_rate
 from imsbench.run.exits import HOST_LACKS, RunRefused
 from imsbench.run.phones import Phones
 from imsbench.run.steps import StepRun
 
 OUTER_DEVICE = "ims0"
+DEREGISTER_S = 4.0
+"""How long phones may take to de-register at the end of a run that wants it."""
 _TICK_S = 1.0
 _MAX_FAILURES = 50
 
@@ -67,6 +70,7 @@ class Worker:
             self._record_call,
         )
         self._health = Health(self._loop)
+        self._health_of_calls: Message | None = None
         self._run: StepRun | None = None
         self._repair = False
         self._kpis = StepKpis()
@@ -74,6 +78,8 @@ class Worker:
         self._failures: dict[tuple[str, str, str], Message] = {}
         self._ladders: list[list[Message]] = []
         self._before: Counter[str] = Counter()
+        self._ending = 0
+        self._left = 0
 
     def serve(self) -> None:
         """Open everything, say "ready", and run until the coordinator says "stop" or is gone."""
@@ -130,7 +136,8 @@ class Worker:
             transaction_timeout_s=phones.transaction_timeout,
         )
         source = random.Random(f"{self._profile.seed}/{self._worker}")
-        return Network(settings, population(self._profile), source)
+        start = int.from_bytes(os.urandom(8))
+        return Network(settings, population(self._profile), source, start)
 
     def _engine_settings(self) -> EngineSettings:
         phones = self._profile.phones
@@ -176,8 +183,25 @@ class Worker:
             if message["type"] == "start_at":
                 self._start_step(message)
             elif message["type"] == "stop":
-                self._loop.stop()
+                self._end()
         if self._channel.closed:
+            self._loop.stop()
+
+    def _end(self) -> None:
+        """End the loop; where it is wanted, once the phones have de-registered or had time for it."""
+        registered = [phone for phone in self._phones.all if phone.registration is not None]
+        if not registered or not self._config.get("deregister"):
+            self._loop.stop()
+            return
+        self._ending = self._left = len(registered)
+        self._loop.call_at(clock() + DEREGISTER_S, lambda _none: self._loop.stop(), None)
+        for phone in registered:
+            self._phones.deregister(phone, clock(), self._deregistered)
+
+    def _deregistered(self, _phone: Phone, outcome: Outcome) -> None:
+        self._ending -= 1
+        self._left -= outcome.succeeded
+        if not self._ending:
             self._loop.stop()
 
     def _start_step(self, message: Message) -> None:
@@ -187,6 +211,7 @@ class Worker:
         self._failures.clear()
         self._phones.step = step.index
         self._calls.spans.clear()
+        self._health_of_calls = None
         self._health.begin()
         self._run = StepRun(
             self._loop,
@@ -196,10 +221,17 @@ class Worker:
             seed=self._profile.seed,
             worker=self._worker,
             workers=self._workers,
+            drain_s=drain_s(self._profile, step),
             on_done=self._step_done,
             on_evaluated=self._health.begin,
+            on_drain=self._on_drain,
         )
         self._run.begin(message["at"], repair=self._repair, repair_rate=repair_rate(self._profile))
+
+    def _on_drain(self) -> None:
+        """The drain of calls is long and quiet: it would water down the worker's share of a core."""
+        assert self._run is not None
+        self._health_of_calls = self._health.end() if self._run.step.kind == "calls" else None
 
     def _step_done(self) -> None:
         run = self._run
@@ -219,12 +251,13 @@ class Worker:
             repair=self._repair,
             registered=self._phones.registered,
             kpis=self._kpis.to_json(),
-            health=self._health.end()
+            health=(self._health_of_calls or self._health.end())
             | {
                 "dropped": run.dropped,
                 "without_pair": run.without_pair,
                 "started": run.started,
                 "called": run.called,
+                "unfinished": run.unfinished,
                 "first_due_at": run.first_due_at,
             },
             failures=list(self._failures.values()),
@@ -239,6 +272,7 @@ class Worker:
             step=self._phones.step,
             registered=self._phones.registered,
             calls=self._calls.outstanding,
+            unreached=unreached(self._kpis),
             **counts,
         )
         self._loop.call_at(clock() + _TICK_S, self._tick, None)
@@ -248,6 +282,7 @@ class Worker:
         self._channel.send(
             "result",
             registered=self._phones.registered,
+            left_registered=self._left,
             connections=self._driver.connections.count,
             counters=dict(self._counters()),
             backend=self._backend.name if self._backend is not None else "off",
@@ -263,7 +298,7 @@ class Worker:
     def _record(self, outcome: Outcome) -> None:
         if self._config.get("keep_ladders"):
             self._ladders.append(_ladder(outcome))
-        if outcome.step != self._phones.step or outcome.step < 0:
+        if self._run is None or outcome.step != self._run.step.index:
             self._network.events["outside_any_step"] += 1
             self._outside.record(outcome)
             return
@@ -283,7 +318,7 @@ class Worker:
         if self._config.get("keep_ladders"):
             for ladder in (outcome.ladder, outcome.callee_ladder):
                 self._ladders.append(_lines(ladder, outcome.due_at))
-        if outcome.step != self._phones.step or outcome.step < 0:
+        if self._run is None or outcome.step != self._run.step.index:
             self._network.events["outside_any_step"] += 1
             self._outside.record_call(outcome)
             return
@@ -308,6 +343,16 @@ class Worker:
         if self._tap is not None:
             counters.update({f"pcap {k}": v for k, v in self._tap.counters().items()})
         return counters
+
+
+def unreached(kpis: StepKpis) -> int:
+    """Registrations that failed because nobody was there to connect to."""
+    failures = kpis.procedures["registration"].failures
+    return sum(
+        count
+        for (stage, cause), count in failures.items()
+        if stage == "connect" and cause in UNREACHED_CAUSES
+    )
 
 
 def _ladder(outcome: Outcome) -> list[Message]:

@@ -8,7 +8,8 @@ import socket
 from collections import Counter
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from imsbench.protocol.sip import Malformed, Request, Response
+from imsbench.protocol.salvage import bad_request
+from imsbench.protocol.sip import Malformed, Request, Response, serialize_message
 from imsbench.protocol.stream import SipReader
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class SipConnection(asyncio.Protocol):
         reader = self._reader
         for message in reader.feed(data):
             if isinstance(message, Malformed):
-                self._owner.counters[f"malformed: {message.reason}"] += 1
+                self._on_malformed(message)
             else:
                 self._owner.on_message(self, message)
         if reader.pings > self._pings:  # RFC 5626 §3.5.1: each ping wants a pong
@@ -96,6 +97,13 @@ class SipConnection(asyncio.Protocol):
             self._pings = reader.pings
         if reader.broken:
             self.close()
+
+    def _on_malformed(self, message: Malformed) -> None:
+        """Count it; 400 where its sender can be told (RFC 3261 §21.4.1)."""
+        self._owner.counters[f"malformed: {message.reason}"] += 1
+        refusal = bad_request(message.head, message.reason, to_tag="malformed")
+        if refusal is not None and self.write(serialize_message(refusal)):
+            self._owner.counters["malformed requests answered 400"] += 1
 
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the connection is gone, in order or by a reset."""

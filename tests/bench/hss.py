@@ -1,4 +1,4 @@
-"""Speed of the HSS simulator: ``python tests/bench/hss.py``.
+"""Speed of the HSS simulator: ``python -m tests.bench.hss``.
 
 Prints two figures, with a client on loopback in another process than the HSS:
 

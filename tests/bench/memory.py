@@ -3,7 +3,7 @@
 ``ipsec: off``, so that it is the Python side alone that is measured. Two runs of different size
 against the null target; the slope between them leaves out what a worker needs anyway.
 
-    python tests/bench/memory.py [--phones 10000] [--rate 500]      (as root)
+    python -m tests.bench.memory [--phones 10000] [--rate 500]      (as root)
 """
 
 from __future__ import annotations
@@ -49,7 +49,15 @@ def main() -> None:
         return
     sizes = []
     for phones in (FEW, FEW + arguments.phones):
-        command = [sys.executable, __file__, "--one", str(phones), "--rate", str(arguments.rate)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.bench.memory",
+            "--one",
+            str(phones),
+            "--rate",
+            str(arguments.rate),
+        ]
         sizes.append(int(subprocess.run(command, check=True, capture_output=True).stdout))
     slope = (sizes[1] - sizes[0]) / arguments.phones
     print(f"worker with {FEW} phones: {sizes[0] / 2**20:.1f} MiB")

@@ -4,7 +4,7 @@ Against the null target in its own namespace. One registration here is REGISTER,
 REGISTER, 200, SUBSCRIBE, 200, NOTIFY over the target's own connection, 200. The unprotected run of
 the same flow stands beside it in the same invocation: the difference is what ESP costs.
 
-    python tests/bench/protected.py [--rate 100 250] [--phones 1500]      (as root)
+    python -m tests.bench.protected [--rate 100 250] [--phones 1500]      (as root)
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def main() -> None:
     for rate in arguments.rate:
         for ipsec in ("userspace", "off"):
             one = [str(arguments.phones), str(rate), ipsec]
-            subprocess.run([sys.executable, __file__, "--one", *one], check=True)
+            subprocess.run(
+                [sys.executable, "-m", "tests.bench.protected", "--one", *one], check=True
+            )
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ REGISTER, 401, REGISTER, 200; one TCP connection per phone, held open; no ESP; l
 is the fill: first REGISTER sent to last 200 read. CPU is user + system of the generator's process
 alone. SIPp's cost is its poll() over the sockets held, so it depends on rate and number.
 
-    python tests/bench/registrations.py [--phones 1000 8000] [--rate 200 800] [--no-sipp]
+    python -m tests.bench.registrations [--phones 1000 8000] [--rate 200 800] [--no-sipp]
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from imsbench.subscriber import Population
 
 K, OP, AMF = b"0123456789abcdef", b"fedcba9876543210", b"ab"
 PORT = 15060
+MODULE = "tests.bench.registrations"
 SCENARIO = Path(__file__).with_name("register_aka.xml")
 SINK = Path(__file__).with_name("sink.py")
 
@@ -81,7 +82,7 @@ def imsbench_worker(phones: int, rate: float) -> None:
 
 def run_imsbench(phones: int, rate: float) -> float:
     """Registrations per CPU-second of a worker."""
-    command = [sys.executable, __file__, "--worker", str(phones), str(rate)]
+    command = [sys.executable, "-m", MODULE, "--worker", str(phones), str(rate)]
     result = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     assert not result["failed"], result
     return phones / float(result["cpu_s"])

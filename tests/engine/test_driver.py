@@ -8,10 +8,22 @@ from collections.abc import Iterator
 
 import pytest
 
+from imsbench.engine.connections import EngineSettings
+from imsbench.engine.driver import Driver
 from imsbench.engine.loop import clock
-from imsbench.phone.actions import Close, Exchange, FlowError, Receive, Timeout, TransportError
+from imsbench.host.backend import AddReader
+from imsbench.phone.actions import (
+    Channel,
+    Close,
+    Exchange,
+    FlowError,
+    Receive,
+    Timeout,
+    TransportError,
+)
+from imsbench.protocol.secagree import SaSet
 from imsbench.protocol.sip import Request, response_to, serialize_message
-from tests.engine.helpers import Bench, request
+from tests.engine.helpers import Bench, Owner, answer_all, request
 
 
 @pytest.fixture
@@ -280,3 +292,57 @@ def test_an_idle_connection_is_closed_and_opened_again() -> None:
         assert bench.driver.events["reconnects"] == 1
     finally:
         bench.close()
+
+
+class Carrier:
+    """A backend that notes what has happened whenever it is asked to carry packets."""
+
+    name, device = "userspace", ""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def attach(self, add_reader: AddReader) -> None:
+        add_reader(-1, self._carry)
+
+    def _carry(self) -> None:
+        self.asked += 1
+
+    def install(self, sas: SaSet) -> None: ...
+
+    def remove(self, sas: SaSet) -> None: ...
+
+    def counters(self) -> dict[str, int]:
+        return {}
+
+    def close(self) -> None: ...
+
+
+def test_the_end_resets_every_connection_and_leaves_flows_unfinished(bench: Bench) -> None:
+    bench.far.on_request = lambda _message, _sock: None
+    carrier = Carrier()
+    driver = Driver(bench.loop, EngineSettings(), carrier, lambda _address: None, answer_all)
+    went_on: list[str] = []
+
+    async def asks(number: int, channel: Channel) -> None:
+        try:
+            await Exchange(request(f"z{number}"), channel, 5.0)
+        except FlowError as error:
+            went_on.append(error.cause)
+
+    async def closes(channel: Channel) -> None:
+        await Close(channel, 5.0)
+        went_on.append("closed")
+
+    for number in range(40):
+        channel = Channel("127.0.0.1", 0, "127.0.0.1", bench.far.port, protected=False)
+        driver.start(asks(number, channel), Owner(), lambda *_: None)
+    bench.turn_for(0.2)
+    driver.start(closes(channel), Owner(), lambda *_: None)
+    assert driver.connections.count == len(bench.far.sockets) == 40
+    driver.close()
+    assert (driver.connections.count, driver.transactions, went_on) == (0, 0, [])
+    assert carrier.asked == 3  # the resets must leave through the SAs, a batch at a time
+    for sock in bench.far.sockets[:-1]:  # the last one got a FIN before
+        with pytest.raises(ConnectionResetError):
+            sock.recv(1)

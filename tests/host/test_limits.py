@@ -118,3 +118,43 @@ def test_this_host_is_read() -> None:
     assert host.open_files == resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     assert host.memory_bytes > 1 << 20
     assert host.refused == ()
+
+
+def test_the_ring_need_not_hold_more_than_the_load_renews() -> None:
+    needs = replace(NEEDS, shortest_period_s=0.01, renewals=62)
+    assert broken(needs, ROOMY) == []
+    assert broken(replace(needs, renewals=63), ROOMY) == ["protected client ports of a phone"]
+
+
+@pytest.mark.parametrize(
+    ("first", "renewals", "advice"),
+    [
+        (20_000, 4_094, "raise phones.port_uc_count to 4096"),
+        (
+            20_000,
+            4_095,
+            "can be 4,096 at most, from 20000: let each phone register anew only every",
+        ),
+        (
+            65_000,
+            600,
+            "can be 536 at most, from 65000: let each phone register anew only every 112 ms",
+        ),
+    ],
+)
+def test_no_larger_ring_is_advised_than_there_can_be(
+    first: int, renewals: int, advice: str
+) -> None:
+    needs = replace(NEEDS, shortest_period_s=0.01, renewals=renewals, port_uc_first=first)
+    assert advice in refusal(check(needs, ROOMY))
+
+
+def test_what_is_not_counted_is_said_in_words() -> None:
+    refused = replace(ROOMY, refused=("  TUN device: no",))
+    lines = [str(check(NEEDS, host)[-1]) for host in (ROOMY, refused)]
+    assert lines[0] == (
+        "privileges: granted (network namespace, veth, raw socket, and a TUN device for ESP in user "
+        "space)"
+    )
+    assert lines[1].startswith("privileges: refused (")
+    assert "TUN" not in str(check(replace(NEEDS, tun=False), ROOMY)[-1])

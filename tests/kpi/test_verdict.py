@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from imsbench.kpi.kpis import StepKpis
+from imsbench.histogram import Histogram
+from imsbench.kpi import verdict as verdict_module
+from imsbench.kpi.kpis import PROCEDURES, StepKpis
 from imsbench.kpi.verdict import Verdict, judge_response_time, judge_step
+from imsbench.report import account
 from tests.kpi.outcomes import call, failure, success
 
 
@@ -38,7 +41,7 @@ def test_a_generator_in_time_is_valid() -> None:
 def test_lateness_limits(late_s: float, time_s: float, valid: bool) -> None:
     verdict = judge(late(late_s, time_s))
     assert verdict.valid is valid
-    assert all("the generator was the queue" in reason for reason in verdict.reasons)
+    assert valid or any("the generator was the queue" in reason for reason in verdict.reasons)
 
 
 def test_one_late_arrival_among_few_is_no_queue() -> None:
@@ -49,7 +52,7 @@ def test_one_late_arrival_among_few_is_no_queue() -> None:
     for _ in range(30):
         kpis.record(success(time_s=0.010, late_s=0.030))
     (reason,) = judge(kpis, planned=90).reasons
-    assert reason.startswith("The mean of registrations is")
+    assert reason.startswith("The p90 of registrations is")  # a p99 is not stated from 90
 
 
 def test_the_handshake_is_the_targets_not_the_generators() -> None:
@@ -70,10 +73,11 @@ def test_drops_and_missing_arrivals_and_unfinished_steps() -> None:
     )
 
 
-def test_a_failed_deregistration_is_an_arrival_that_was_made() -> None:
+def test_a_failed_deregistration_stands_for_no_registration() -> None:
+    """A phone registers again whatever became of its de-registration."""
     kpis = late(0.0)
     kpis.record(failure("503", "deregistration", "deregistration", status=503))
-    assert judge(kpis, planned=201).valid
+    assert not judge(kpis, planned=201).valid
 
 
 def calls(count: int, late_s: float) -> StepKpis:
@@ -88,7 +92,7 @@ def test_calls_that_started_late_are_the_generators_doing(late_s: float, valid: 
     """Their clock starts when they start, so only a comparison with their due times shows it."""
     verdict = judge(calls(200, late_s), planned=0)
     assert verdict.valid is valid
-    assert all(reason.startswith("The p99 of call set-ups is") for reason in verdict.reasons)
+    assert all(" of call set-ups is " in reason for reason in verdict.reasons)
 
 
 def test_missing_calls() -> None:
@@ -102,7 +106,7 @@ def test_late_subscription_refreshes_are_named() -> None:
     kpis = StepKpis()
     for _ in range(200):
         kpis.record(success("subscription_refresh", time_s=0.010, late_s=0.050))
-    assert "The p99 of subscription refreshes" in judge(kpis, planned=0).reasons[0]
+    assert " of subscription refreshes" in judge(kpis, planned=0).reasons[0]
 
 
 def test_simulator_response_times() -> None:
@@ -112,3 +116,32 @@ def test_simulator_response_times() -> None:
     assert judge_response_time("HSS", 0.0017, 0.004).reasons == (
         "The HSS simulator answered in 4 ms on average; 1.7 ms were configured.",
     )
+
+
+def test_a_stall_that_inflates_both_sides_is_found() -> None:
+    """Responses read late by a stalled worker make from start as bad as from due at p99."""
+    kpis = StepKpis()
+    for n in range(400):
+        stalled = n % 20 == 0
+        kpis.record(
+            success(time_s=0.300 if n % 50 == 0 else 0.010, late_s=0.200 if stalled else 0.0)
+        )
+    reasons = judge(kpis, planned=400).reasons
+    assert any("p95 of registrations" in reason or "mean of" in reason for reason in reasons)
+    assert any("lateness" in reason for reason in reasons)
+
+
+def test_loop_lag_is_judged_by_itself() -> None:
+    lag = Histogram()
+    for n in range(1000):
+        lag.record(0.150 if n % 50 == 0 else 0.0001)
+    kpis = late(0.0)
+    verdict = judge_step(
+        kpis, planned=200, cpu_shares=[0.1], cpu_limit=0.85, drops={}, loop_lag=lag
+    )
+    assert verdict.reasons == ("The p99 of the loop lag is 150 ms; the limit is 10 ms.",)
+
+
+def test_every_procedure_has_a_name() -> None:
+    assert set(verdict_module._NAMES) == set(PROCEDURES)
+    assert set(account._NAMES) >= set(PROCEDURES)

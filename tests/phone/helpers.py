@@ -29,7 +29,7 @@ SECURITY_SERVER = (
 def make_phone(*, address: str = "198.18.0.1", **settings: Any) -> Phone:
     """Phone 0 of a small population."""
     pcscf = "2001:2:0:2::10" if ":" in address else PCSCF
-    network = Network(PhoneSettings(pcscf, **settings), Population(10), random.Random(1))
+    network = Network(PhoneSettings(pcscf, **settings), Population(10), random.Random(1), start=0)
     return Phone(network, 0, address)
 
 

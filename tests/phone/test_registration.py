@@ -8,8 +8,8 @@ import math
 import pytest
 
 from imsbench.phone.actions import Timeout, TransportError
-from imsbench.phone.phone import MAX_SHARED_TEXTS
-from imsbench.phone.registration import deregister, refresh_delay, register, reregister
+from imsbench.phone.phone import MAX_SHARED_TEXTS, refresh_delay
+from imsbench.phone.registration import deregister, register, reregister
 from imsbench.protocol.aka import Milenage, check_auts
 from imsbench.protocol.digest import check_response, parse_digest
 from imsbench.protocol.secagree import parse_security
@@ -290,6 +290,10 @@ def test_a_200_without_our_binding_is_no_registration() -> None:
     hand = Hand(make_phone(ipsec=False), register)
     hand.challenge()
     hand.answer(200, ("contact", "<sip:other@198.18.0.9:5060>;expires=60, <bad"))
+    assert hand.outcome.cause == "no binding"
+    hand = Hand(make_phone(ipsec=False), register)
+    hand.challenge()
+    hand.accept(expires_s=0)  # granted nothing: not a registration to be refreshed at once
     assert hand.outcome.cause == "no binding"
 
 

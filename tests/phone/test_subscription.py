@@ -171,7 +171,7 @@ def test_the_network_ends_the_registration(event: str) -> None:
 def test_the_network_names_no_counter_of_ours() -> None:
     phone = subscribed()
     request = notify(phone, cseq=2, body=reginfo(phone, "terminated", "x" * 1000))
-    assert answer_request(phone, request, 1.0, protected=True).status == 200
+    assert answer(phone, request, 1.0, protected=True).status == 200
     assert phone.network.events["network_deregistration_other"] == 1
     assert max(map(len, phone.network.events)) < 40
 
@@ -213,3 +213,29 @@ def test_other_requests_are_answered(method: str, status: int) -> None:
     request = notify(phone)
     request.method = method
     assert answer(phone, request, 1.0, protected=True).status == status
+
+
+def test_a_subscription_of_no_time_is_a_failure() -> None:
+    hand = Hand(registered(), subscribe_reg_event, "subscription")
+    hand.answer(200, FAR, ("expires", "0"))
+    assert hand.outcome.cause == "Expires 0"
+
+
+def test_a_shortened_subscription_is_refreshed_earlier() -> None:
+    phone = subscribed()
+    moved: list[Phone] = []
+    phone.network.on_refresh_moved = moved.append
+    assert phone.subscription is not None
+    phone.subscription.refresh_at = 3000.0
+    answer(phone, notify(phone, cseq=2, state="active;expires=100"), 50.0, protected=True)
+    assert phone.subscription.refresh_at == 100.0
+    assert moved == [phone]
+
+
+def test_the_own_contact_is_found_by_address_not_by_text() -> None:
+    phone = subscribed()
+    told: list[str] = []
+    phone.network.on_deregistered = lambda _phone, what: told.append(what)
+    body = reginfo(phone, "terminated", "rejected").replace(b":6101", b"")
+    answer(phone, notify(phone, cseq=2, body=body), 1.0, protected=True)
+    assert told == ["rejected"]

@@ -79,7 +79,7 @@ def test_an_invalid_step_is_struck_through_with_its_reason_wherever_it_shows() -
     page = render(hand_made())
     struck = [line for line in page.splitlines() if line.startswith("| ~~")]
     assert len(struck) == 4  # registrations, de-registrations, subscriptions, generator health
-    assert page.count("~~200 registered, 40/s~~: The p99 of registrations is") == 4
+    assert page.count("~~200 registered, 40/s~~: The p50 of registrations is") == 4
     assert all("~~" not in line for line in page.splitlines() if "held 13 s" in line)
 
 

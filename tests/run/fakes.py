@@ -84,11 +84,10 @@ class Fake:
         }
 
     def send_result(self) -> None:
-        """With what an unfinished step has so far."""
-        partial = self.end_of_step(self.running) if self.running and self.steps else None
-        self.channel.send(
-            "result", registered=self.registered, counters={"all": 1}, partial=partial, ladders=[]
-        )
+        """An unfinished step ends with what it has so far; then the result."""
+        if self.running and self.steps:
+            self.channel.send("step_done", **self.end_of_step(self.running))
+        self.channel.send("result", registered=self.registered, counters={"all": 1}, ladders=[])
 
 
 def main() -> None:

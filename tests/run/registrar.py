@@ -9,12 +9,13 @@ from collections import Counter
 from imsbench.engine.connections import EngineSettings
 from imsbench.engine.driver import Driver
 from imsbench.engine.loop import Loop, clock
-from imsbench.outcome import Outcome
+from imsbench.outcome import CallOutcome, Outcome
 from imsbench.phone.phone import Network, PhoneSettings
 from imsbench.phone.requests import answer_request
 from imsbench.protocol.aka import Milenage, generate_vector, make_nonce
 from imsbench.protocol.digest import parse_digest
 from imsbench.protocol.sip import Request, Response, response_to, serialize_message
+from imsbench.run.calls import Calls
 from imsbench.run.phones import Phones
 from imsbench.subscriber import Population
 from tests.engine.helpers import FarEnd
@@ -34,6 +35,7 @@ class Site:
         self.delay_s = 0.0
         """Before each answer."""
         self.outcomes: list[Outcome] = []
+        self.call_outcomes: list[CallOutcome] = []
         self.received: Counter[str] = Counter()
         self._sqn = 0
         settings = PhoneSettings(
@@ -46,6 +48,9 @@ class Site:
             self.loop, driver, network, addresses, subscribe=False, on_outcome=self.outcomes.append
         )
         self.phones.step = step
+        self.calls = Calls(
+            driver, network, self.phones, random.Random(2), self.call_outcomes.append
+        )
 
     def turn_until_stopped(self, limit_s: float = 5.0) -> None:
         """Turn until somebody stops the loop; TimeoutError after the limit."""

@@ -61,7 +61,7 @@ def step_record(
 
 def run_record(*steps: StepRecord) -> RunRecord:
     record = RunRecord(started=datetime(2025, 1, 31, 12, tzinfo=UTC), steps=list(steps))
-    record.workers["worker-0"] = {"registered": 200, "counters": {}, "partial": None}
+    record.workers["worker-0"] = {"registered": 200, "counters": {}}
     answers = {"count": 2, "results": {"2001": 2}, "response_time": histogram(0.0004).to_json()}
     record.simulators["hss"] = {"commands": {"MAR": answers}, "registered": 200, "counters": {}}
     record.simulators["core"] = {"counters": {}, "registered": 200}

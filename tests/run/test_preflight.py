@@ -51,3 +51,17 @@ def test_all_that_a_host_lacks_is_told_in_one_refusal(monkeypatch: pytest.Monkey
     assert "open files of a worker" in text
     assert "memory" in text
     assert "12,500 phones" in text
+
+
+def test_a_phone_registers_no_faster_than_it_can() -> None:
+    """One phone cycled at 1,000,000/s: each of its 10 registrations takes a port, not 60,000,000."""
+    text = (
+        "name: one\nsubscribers: {count: 1}\nphases:\n  - fill: {rate: 1, to: 1}\n"
+        "  - cycle: {rate: 1000000, passes: %d}\n"
+    )
+    needs = preflight.needs(parse_profile(text % 10))
+    assert (needs.shortest_period_s, needs.renewals) == (preflight.PROCEDURE_S, 10)
+    host = limits.HostState(open_files=1_000_000, memory_bytes=64 << 30)
+    assert limits.refusal(limits.check(needs, host)) == ""
+    refused = limits.refusal(limits.check(preflight.needs(parse_profile(text % 1000)), host))
+    assert "raise phones.port_uc_count to 1002" in refused

@@ -27,13 +27,19 @@ def site() -> Iterator[Site]:
 
 
 def run_step(
-    site: Site, step: Step, *, worker: int = 0, workers: int = 1, seed: int = 1
+    site: Site,
+    step: Step,
+    *,
+    worker: int = 0,
+    workers: int = 1,
+    seed: int = 1,
+    drain_s: float = 9.0,
 ) -> StepRun:
     """Run one step to its end."""
     site.phones.step = step.index
     run = StepRun(
-        site.loop, site.phones, step,
-        seed=seed, worker=worker, workers=workers, on_done=site.loop.stop,
+        site.loop, site.phones, site.calls, step,
+        seed=seed, worker=worker, workers=workers, drain_s=drain_s, on_done=site.loop.stop,
     )  # fmt: skip
     run.begin(clock() + 0.02)
     site.turn_until_stopped()
@@ -53,7 +59,7 @@ def test_a_fill_registers_every_phone_at_its_instant(site: Site) -> None:
     assert offsets == pytest.approx([i / 100 for i in range(10)])
     assert all(o.succeeded and o.step == 0 and o.lateness_s >= 0 for o in site.outcomes)
     assert (run.started, run.dropped) == (10, 0)
-    assert not site.phones.outstanding
+    assert not site.phones.outstanding.total()
     assert not site.phones.busy
 
 
@@ -115,8 +121,17 @@ def test_a_repair_registers_only_what_is_missing(site: Site) -> None:
     assert site.phones.registered == 8
     site.refuse.clear()
     site.outcomes.clear()
+    site.phones.step = cycle.index
     repair = StepRun(
-        site.loop, site.phones, cycle, seed=1, worker=0, workers=1, on_done=site.loop.stop
+        site.loop,
+        site.phones,
+        site.calls,
+        cycle,
+        seed=1,
+        worker=0,
+        workers=1,
+        drain_s=9.0,
+        on_done=site.loop.stop,
     )
     repair.begin(clock(), repair=True, repair_rate=100.0)
     site.turn_until_stopped()
@@ -172,3 +187,57 @@ def test_a_failed_refresh_ends_the_registration(site: Site) -> None:
     assert refresh.cause == "403"
     assert site.phones.registered == 0
     assert site.phones.all[0].registration is None
+
+
+def test_a_step_ends_although_refreshes_keep_coming(site: Site) -> None:
+    site.expires_s = 1  # each phone refreshes twice a second …
+    site.delay_s = 0.4  # … and takes 0.4 s for it: there is always one under way
+    (fill,) = steps(FILL)
+    run = run_step(site, fill)
+    assert run.unfinished == 0
+    assert len(site.of("registration")) == 10
+    site.turn_for(1.0)
+    late = [o for o in site.of("reregistration") if o.due_at > run.first_due_at + 0.1]
+    assert late
+    assert {o.step for o in late} == {-1}  # due after the plan: of no step
+
+
+def test_a_drain_has_an_end_and_what_is_left_is_counted(site: Site) -> None:
+    site.delay_s = 1.0
+    (fill,) = steps(FILL)
+    run = run_step(site, fill, drain_s=0.1)
+    assert run.unfinished == 10
+
+
+def test_passes_are_shared_among_workers_as_the_phones_are() -> None:
+    fill, cycle = steps("[{fill: {rate: 100, to: 3}}, {cycle: {rate: 100, passes: 3}}]", count=3)
+    offsets: list[float] = []
+    for worker in (0, 1):
+        site = Site(3)
+        site.phones.all = [p for p in site.phones.all if p.n % 2 == worker]
+        run_step(site, fill, worker=worker, workers=2)
+        run = run_step(site, cycle, worker=worker, workers=2)
+        assert run.dropped == 0
+        assert run.started == 3 * len(site.phones.all)
+        offsets += [o.due_at - run.first_due_at for o in site.of("deregistration")]
+        site.close()
+    assert sorted(offsets) == pytest.approx([i / 100 for i in range(9)])
+
+
+def test_a_refresh_that_came_due_while_the_phone_was_busy_is_made_when_it_is_not() -> None:
+    site = Site(1, expires_s=1)
+    fill, hold = steps("[{fill: {rate: 100, to: 1}}, {hold: {duration: 900ms}}]", count=1)
+    run_step(site, fill)
+    phone = site.phones.all[0]
+    site.phones.busy[phone.n] = 1  # something of its own is under way
+    site.turn_for(0.7)
+    assert not site.of("reregistration")
+    del site.phones.busy[phone.n]
+    began = clock()
+    site.phones._catch_up(phone)
+    run_step(site, hold)
+    first = site.of("reregistration")[0]
+    assert first.due_at == pytest.approx(
+        began, abs=0.05
+    )  # its own procedure's time is not lateness
+    site.close()

@@ -176,6 +176,10 @@ class TestPhone:
     async def exchange(self, request: Request) -> Response:
         """Send a request, wait for its final response."""
         self.writer.write(serialize_message(request))
+        return await self.next_response()
+
+    async def next_response(self) -> Response:
+        """The next response of the core."""
         async with asyncio.timeout(TIMEOUT_S):
             return await self._responses.get()
 

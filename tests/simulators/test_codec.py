@@ -15,7 +15,7 @@ from diameter.message.avp import (
     AvpUtf8String,
 )
 from diameter.message.avp.avp import get_avp_dictionary_entry
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulators.base import BASE, DiameterMessage, ProxyInfo, decode
@@ -115,6 +115,7 @@ def visible(message: DiameterMessage) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+@settings(deadline=None)  # a busy machine is no defect of the codec
 @given(data=st.data())
 def test_reads_and_writes_what_the_library_reads_and_writes(
     cls: type[DiameterMessage], data: st.DataObject
@@ -268,6 +269,7 @@ def test_what_is_optional_and_unknown_is_ignored(harmless: bytes) -> None:
     assert visible(read(with_avps(uar(), harmless))) == visible(uar())
 
 
+@settings(deadline=None)  # a busy machine is no defect of the codec
 @given(st.data())
 def test_broken_bytes_raise_nothing_but_bad_message(data: st.DataObject) -> None:
     message = bytearray(uar(user_authorization_type=1).as_bytes())
@@ -284,6 +286,7 @@ def test_broken_bytes_raise_nothing_but_bad_message(data: st.DataObject) -> None
     assert read(refusal(error), uar().answer_class).outcome == str(int(error.result))
 
 
+@settings(deadline=None)  # a busy machine is no defect of the codec
 @given(st.binary(max_size=200))
 def test_random_octets_raise_nothing_but_bad_message(body: bytes) -> None:
     data = uar().as_bytes()[:20] + body

@@ -396,3 +396,57 @@ def test_an_injected_delay_is_waited_for() -> None:
             await phone.close()
 
     run(scenario)
+
+
+def test_a_request_that_cannot_be_read_is_400_and_the_connection_serves_on() -> None:
+    async def scenario() -> None:
+        async with running() as core:
+            phone = TestPhone(core)
+            await phone.connect()
+            wire = serialize_message(phone.initial())
+            # A number that our own reader would take, or the phone could not read its response.
+            phone.writer.write(wire.replace(b"CSeq: 1 REGISTER", b"CSeq: 1 INVITE"))
+            refused = await phone.next_response()
+            assert (refused.status, refused.reason) == (400, "Bad Request (CSeq method differs)")
+            assert refused.call_id == phone.call_id
+            phone.writer.write(wire.replace(b"Call-ID: call-0\r\n", b""))
+            assert (await phone.register()).status == 200
+            counts = core.result()["counters"]
+            assert counts["malformed: CSeq method differs"] == 1
+            assert counts["malformed: no Call-ID"] == 1
+            assert counts["malformed requests answered 400"] == 1
+            await phone.close()
+
+    run(scenario)
+
+
+def test_a_request_without_a_frame_is_400_and_the_end_of_its_connection() -> None:
+    async def scenario() -> None:
+        async with running() as core:
+            phone = TestPhone(core)
+            await phone.connect()
+            wire = serialize_message(phone.initial())
+            phone.writer.write(wire.replace(b"Content-Length: 0\r\n", b""))
+            assert (await phone.next_response()).status == 400
+            async with asyncio.timeout(3):
+                await phone.closed.wait()
+            await phone.close()
+
+    run(scenario)
+
+
+def test_a_sequence_number_beyond_all_bounds_is_400() -> None:
+    async def scenario() -> None:
+        async with running() as core:
+            phone = TestPhone(core)
+            reader, writer = await asyncio.open_connection(*core.address)
+            phone.writer = writer
+            wire = serialize_message(phone.initial())
+            writer.write(wire.replace(b"CSeq: 1 ", b"CSeq: 99999999999999999999 "))
+            async with asyncio.timeout(3):
+                answer = await reader.readuntil(b"\r\n\r\n")
+            assert answer.startswith(b"SIP/2.0 400 Bad Request (bad CSeq)\r\n")
+            assert b"CSeq: 99999999999999999999 REGISTER\r\n" in answer
+            await phone.close()
+
+    run(scenario)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Hashable
 from typing import Any
 
 from imsbench.outcome import Outcome, Procedure
-from imsbench.phone.actions import Action, Close, Exchange, FlowError, Receive, Timeout
+from imsbench.phone.actions import Action, Close, Exchange, FlowError, Incoming, Receive, Timeout
 from imsbench.phone.attempt import attempt
 from imsbench.phone.phone import Phone, Subscription
 from imsbench.phone.registration import deregister, register, reregister
@@ -55,7 +55,7 @@ def _notify() -> Run:
         statuses = []
         for message in SipReader().feed(data):
             if isinstance(message, Request):
-                response = answer_request(phone, message, 1.0, protected=len(message.body) % 7 != 6)
+                response = _answer(phone, message, 1.0, protected=len(message.body) % 7 != 6)
                 statuses.append(response.status)
                 sip.check_answer(message, response)
         names.update(network.events)
@@ -135,8 +135,14 @@ def _next_response(phone: Phone, script: list[Request | Response]) -> Response |
 
 def _serve(phone: Phone, message: Request | Response) -> None:
     if isinstance(message, Request):
-        response = answer_request(phone, message, 1.5, protected=True)
-        sip.check_answer(message, response)
+        sip.check_answer(message, _answer(phone, message, 1.5, protected=True))
+
+
+def _answer(phone: Phone, request: Request, at: float, *, protected: bool) -> Response:
+    """What a phone without calls answers at once."""
+    answer = answer_request(phone, Incoming(request, at, None, protected=protected))
+    assert isinstance(answer, Response)
+    return answer
 
 
 def _check_request(request: Request) -> None:
