@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imsbench.profile.model import Calls
+from imsbench.profile.phases import Calls
 from imsbench.profile.units import spell_duration
 
 MOST_LOST = 1e-4
