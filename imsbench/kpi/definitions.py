@@ -191,8 +191,12 @@ _SESSIONS = (
         "calling phone; established calls only. With preconditions the 183 does not end it",
         "TS 32.409 §4.1.2.6 as cited by the published page", "setup_time",
     ),
-    SessionTime("session_setup_time_from_due", "Session setup time from due", _FROM_DUE, _PROJECT,
-                "setup_from_due"),
+    SessionTime(
+        "session_setup_time_from_due", "Session setup time from due",
+        "the same, counted from the instant at which the attempt was due, so that a generator that "
+        "starts late hides nothing",
+        _PROJECT, "setup_from_due",
+    ),
     SessionRatio(
         "session_establishment_success_rate", "Session establishment success rate",
         "call attempts that got a 180 or a 2xx, of all attempted",
@@ -275,8 +279,8 @@ _SESSIONS = (
     ),
     SessionRatio(
         "session_completion_ratio", "SCR",
-        "session completion ratio: INVITEs that ended by a final response and, when answered, were "
-        "not dropped, of all",
+        "session completion ratio: call attempts that did not fail because a response was missing, to "
+        "the INVITE or within the call, of all",
         "RFC 6076 §4.9", "completed",
     ),
     SessionTime(

@@ -72,7 +72,7 @@ class SessionKpis:
         self.answered = 0
         """Got a 2xx (SC.AnsSession)."""
         self.completed = 0
-        """Ended without a missing response: SCR of RFC 6076 §4.9."""
+        """Did not fail because a response was missing: SCR of RFC 6076 §4.9."""
         self.dropped = 0
         """Answered, then ended by anything but the scenario's BYE and its 2xx (SC.DroppedSession)."""
         self.planned = 0
@@ -86,8 +86,8 @@ class SessionKpis:
         self.effective = 0
         """Answered, or ended by a final response of EFFECTIVE."""
         self.ineffective = 0
-        """Ended by one of INEFFECTIVE, or without a final response: Timer B is a 408, a lost connection a
-        503 (RFC 3261 §8.1.3.1)."""
+        """Ended by one of INEFFECTIVE, or without any final response: Timer B is a 408, a lost
+        connection a 503 (RFC 3261 §8.1.3.1)."""
         self.statuses: dict[int, int] = {}
         """Final responses to INVITEs, by status; 0: none came."""
         self.failures: dict[tuple[str, str], int] = {}
@@ -249,16 +249,16 @@ class SessionKpis:
 
     def _count_status(self, outcome: CallOutcome) -> None:
         status = outcome.status
+        self.completed += not _misses_response(outcome)
         if outcome.answered:
             self.effective += 1
-            self.completed += not outcome.dropped
             return
         self.redirected += 300 <= status < 400
         self.user_outcomes += status in USER_OUTCOMES and not outcome.established
         self.effective += status in EFFECTIVE
-        # No final response: Timer B counts as 408, a lost connection as 503 (RFC 3261 §8.1.3.1).
-        self.ineffective += status in INEFFECTIVE or not status
-        self.completed += bool(status)
+        # A refused PRACK or UPDATE ends the attempt as if the INVITE had been answered so.
+        final = status or (int(outcome.cause) if outcome.cause.isdigit() else 0)
+        self.ineffective += final in INEFFECTIVE or not final
 
     def _record_times(self, outcome: CallOutcome) -> None:
         sent_at = outcome.sent_at
@@ -293,3 +293,12 @@ class SessionKpis:
         if histogram is None:
             histogram = self.histograms[series] = Histogram()
         histogram.record(duration_s)
+
+
+def _misses_response(outcome: CallOutcome) -> bool:
+    """Whether a call failed because a response did not come (RFC 6076 §4.9)."""
+    if outcome.cause.isdigit():
+        return False
+    if not outcome.answered:
+        return not outcome.status
+    return outcome.dropped and outcome.release_by not in ("callee", "network")

@@ -1,4 +1,4 @@
-"""What must come of a traffic: how many calls there are at once (Little), and how near their mean must lie."""
+"""What must come of a traffic: calls at once by Little's law, and how near their mean must lie."""
 
 from __future__ import annotations
 

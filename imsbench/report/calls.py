@@ -22,6 +22,9 @@ from imsbench.report.form import (
 from imsbench.report.result import RunResult, StepResult
 from imsbench.report.tables import INTERVALS, Lines, Pair, define, invalid, name_of, pairs
 
+WARM_UP_BEYOND_HOLD_S = 128.0
+"""What a warm-up lasts beyond the longest hold, to publish: no transaction of before is left."""
+
 
 def with_calls(result: RunResult) -> list[Pair]:
     """The steps that have calls."""
@@ -155,7 +158,7 @@ def _population_table(result: RunResult, members: list[Pair]) -> Lines:
     evaluated = spell_duration(step.calls.duration)
     yield (
         f"{scenario(step.calls, result.profile)} Evaluated for {evaluated} a row, after "
-        f"{spell_duration(step.warm_up_s)} of the same load."
+        f"{spell_duration(step.warm_up_s)} of the same load{_too_short(step)}."
     )
     yield ""
     headers = (
@@ -165,6 +168,12 @@ def _population_table(result: RunResult, members: list[Pair]) -> Lines:
     )  # fmt: skip
     rows = [_published(result, *pair) for pair in members]
     yield from _struck(headers, rows, members, "rrlllrrrrrrr")
+
+
+def _too_short(step: Step) -> str:
+    assert step.calls is not None
+    wanted_s = step.calls.hold.longest + WARM_UP_BEYOND_HOLD_S
+    return "" if step.warm_up_s >= wanted_s else f" (to publish: {spell_duration(wanted_s)})"
 
 
 def _published(result: RunResult, step: Step, done: StepResult) -> list[str]:

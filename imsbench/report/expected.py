@@ -102,7 +102,7 @@ def _in_progress(step: Step, done: StepResult) -> list[str]:
     off = measured - expected.mean
     allowed = f"{spell_level(expected.tolerance)} allowed: {expected.why}"
     verdict = "agrees" if abs(off) <= expected.tolerance else "differs"
-    value = f"{verdict}: {off:+,.3g} ({allowed})"
+    value = f"{verdict}: {off:+,.2g} ({allowed})"
     return [what, f"{expected.mean:,.1f}", f"{measured:,.1f}", value]
 
 

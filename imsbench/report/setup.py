@@ -134,11 +134,18 @@ def _authentication(result: RunResult) -> str:
 
 def _timeouts(profile: Profile) -> str:
     phones = profile.phones
-    return (
-        f"registration {spell_duration(phones.registration_timeout)} for the whole attempt, other "
-        f"requests {spell_duration(phones.transaction_timeout)} (UE value of TS 24.229: 128 s a "
-        f"transaction); drain of a step at most {spell_duration(profile.generator.drain)}"
-    )
+    said = [
+        f"registration {spell_duration(phones.registration_timeout)} for the whole attempt",
+        f"other requests {spell_duration(phones.transaction_timeout)} (UE value of TS 24.229: 128 s a "
+        "transaction)",
+    ]
+    waits = sorted({step.calls.no_answer for step in profile.steps() if step.calls})
+    if waits:
+        first = spell_duration(phones.transaction_timeout)
+        longest = " or ".join(map(spell_duration, waits))
+        said.append(f"INVITE {first} to the first response, then {longest} to the last")
+    drain = spell_duration(profile.generator.drain)
+    return f"{', '.join(said)}; drain of a step at most {drain}"
 
 
 def _simulator(

@@ -46,7 +46,7 @@ RATIOS = [key for key, definition in DEFINITIONS.items() if definition.kind == "
         ("session_establishment_ratio", Ratio(3, 12)),  # without the 302
         ("session_establishment_effectiveness_ratio", Ratio(6, 12)),  # and 480, 486, 603
         ("ineffective_session_attempts", Ratio(4, 13)),  # 408, 500, 503, nobody
-        ("session_completion_ratio", Ratio(11, 13)),  # not the dropped, not the unanswered
+        ("session_completion_ratio", Ratio(12, 13)),  # all but the one that nobody answered
         ("calls_as_planned", Ratio(4, 13)),  # 2 answered, the cancelled one, the planned 486
     ],
 )
@@ -80,6 +80,30 @@ def test_which_responses_count_where(
     assert seer == Ratio(2 if effective else 1, 2)
     assert kpis.ratio("ineffective_session_attempts") == Ratio(1 if ineffective else 0, 2)
     assert kpis.ratio("session_completion_ratio") == Ratio(2 if status else 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "completed"),
+    [
+        (call(), True),
+        (dropped_call(), True),  # the network's BYE was answered
+        (call(dropped=True, cause="timeout", stage="bye"), False),  # ours was not
+        (call(dropped=True, cause="481", stage="bye"), True),
+        (call(dropped=True, cause="no bye", stage="bye", release_by=""), False),
+        (refused_call(0, cause="timeout", stage="prack"), False),
+        (refused_call(0, cause="500", stage="update"), True),
+        (refused_call(486, cause=""), True),
+    ],
+)
+def test_a_session_completes_unless_a_response_is_missing(
+    outcome: CallOutcome, completed: bool
+) -> None:
+    assert kpis_of(outcome).ratio("session_completion_ratio") == Ratio(int(completed), 1)
+
+
+def test_a_refused_update_ends_the_attempt_with_its_status() -> None:
+    kpis = kpis_of(refused_call(0, cause="500", stage="update"), refused_call(0, cause="403"))
+    assert kpis.ratio("ineffective_session_attempts") == Ratio(1, 2)
 
 
 def test_ratios_without_calls_are_undefined() -> None:
