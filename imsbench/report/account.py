@@ -144,7 +144,7 @@ def _health(done: StepResult) -> list[str]:
         spell_time(late.maximum),
         spell_time(_p99(lag)),
         spell_share(max((worker.cpu_share for worker in done.health), default=None)),
-        f"{sum(worker.dropped for worker in done.health):,}" if done.health else DASH,
+        f"{sum(one.dropped + one.without_pair for one in done.health):,}" if done.health else DASH,
         spell_time(phone.mean),
         spell_time(done.kpis.quantile("registration_phone_time", 0.99)),
         spell_time(done.kpis.histogram("session_phone_time").mean),

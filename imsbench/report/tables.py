@@ -258,6 +258,7 @@ def _section(
 
 
 def define(*keys: str) -> Lines:
+    """What each of these KPIs is, and after which clause, one line each."""
     for key in keys:
         definition = DEFINITIONS[key]
         clause = "" if definition.clause == "project definition" else f" ({definition.clause})"

@@ -275,6 +275,20 @@ def test_poisson_calls_may_lie_off_by_three_standard_errors() -> None:
     assert "3 standard errors" in expected.why
 
 
+def test_poisson_calls_are_expected_as_often_as_they_became_due() -> None:
+    result = calls_made(PROFILE.replace("arrivals: constant", "arrivals: poisson").replace(
+        "hold: {mean: 90s}", "hold: {mean: 90s}, calls_per_phone: 2"))  # fmt: skip
+    result.steps[2].health[0].called, result.steps[2].health[0].without_pair = 401, 2
+    page = render(result)
+    assert row(page, "Calls of “1,000 registered, calls, 2/s”")[1:] == [
+        "403",
+        "400",
+        "differs by -3",
+    ]
+    health = section(page, "Generator health")
+    assert row(health, "1,000 registered, calls, 2/s")[8] == "2"
+
+
 def test_calls_that_are_not_answered_count_with_their_own_time() -> None:
     result = calls_made()
     kpis = StepKpis()

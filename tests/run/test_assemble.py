@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from imsbench.histogram import Histogram
+from imsbench.kpi.kpis import StepKpis
 from imsbench.outcome import Outcome
 from imsbench.profile import Profile, parse_profile
 from imsbench.report.result import RunResult
 from imsbench.run.assemble import assemble
 from imsbench.run.record import RunRecord, StepRecord
+from tests.kpi.outcomes import call
 
 PROFILE = parse_profile(
     """
@@ -176,3 +178,85 @@ def test_the_repair_stands_beside_its_step() -> None:
     repair = assemble(PROFILE, record, "folder").steps[1].repair
     assert repair is not None
     assert (repair.registered_before, repair.registered_after) == (150, 200)
+
+
+CALLS = """
+name: calls
+subscribers: {count: 100}
+simulators: {pcrf: {response_time: {mean: 1ms}}}
+phases:
+  - fill: {rate: 100, to: 100}
+  - calls: {rate: 5, duration: 20s, warm_up: 4s, hold: {mean: 2s}}
+generator: {arrivals: %s}
+"""
+
+
+def calls_record(profile: Profile, made: int, started: int = 100) -> RunRecord:
+    """A run whose second step has so many evaluated calls."""
+    fill = step_record(profile, 0)
+    fill.health[0]["started"] = 100
+    step = StepRecord(profile.steps()[1], started_at=1.0, elapsed_s=26.0, complete=True)
+    step.registered_before = step.registered_after = 100
+    for i in range(made):
+        step.kpis.record_call(call(due_at=5.0 + i / 5))
+    step.health.append(health() | {"started": 0, "called": started})
+    record = run_record(fill, step)
+    record.workers["worker-0"]["registered"] = 100
+    record.simulators["hss"]["registered"] = record.simulators["core"]["registered"] = 100
+    answers = {"count": 2, "results": {"2001": 2}, "response_time": histogram(0.0011).to_json()}
+    record.simulators["pcrf"] = {"commands": {"AAR": answers}, "sessions": 100, "counters": {}}
+    return record
+
+
+@pytest.mark.parametrize(("made", "valid"), [(100, True), (99, False)])
+def test_calls_of_the_plan_must_all_be_there(made: int, valid: bool) -> None:
+    """(4 s + 20 s) at 5/s, without those of the warm-up."""
+    profile = parse_profile(CALLS % "constant")
+    result = assemble(profile, calls_record(profile, made), "folder")
+    assert result.valid is valid
+    assert valid or result.steps[1].reasons == ["Only 99 of 100 planned calls were made."]
+
+
+@pytest.mark.parametrize(("started", "valid"), [(97, True), (98, False)])
+def test_poisson_calls_are_as_many_as_were_started(started: int, valid: bool) -> None:
+    profile = parse_profile(CALLS % "poisson")
+    result = assemble(profile, calls_record(profile, 97, started), "folder")
+    assert result.valid is valid
+
+
+def test_a_slow_pcrf_invalidates_the_run_and_a_missing_measurement_does_not() -> None:
+    profile = parse_profile(CALLS % "constant")
+    record = calls_record(profile, 100)
+    slow = histogram(0.05).to_json()
+    record.simulators["pcrf"]["commands"]["AAR"]["response_time"] = slow
+    (reason,) = assemble(profile, record, "folder").reasons
+    assert reason == "The PCRF simulator answered in 50 ms on average; 1 ms were configured."
+    record.simulators["pcrf"]["commands"] = {}
+    assert assemble(profile, record, "folder").valid
+
+
+def test_what_the_target_used_goes_into_the_result() -> None:
+    profile = parse_profile(CALLS % "constant")
+    record = calls_record(profile, 100)
+    record.steps[1].sut = {
+        "cpu_cores": 0.5, "host_cpu_cores": 0.75, "memory_rss_bytes": 1 << 28, "memory_kind": "pss",
+        "processes": 3, "note": "",
+    }  # fmt: skip
+    record.idle = record.steps[1].sut | {"cpu_cores": None}
+    record.ended_calls = {"released_s": None, "again": "reused"}
+    outside = StepKpis()
+    outside.record_call(call())
+    record.workers["worker-0"]["outside"] = outside.to_json()
+    result = assemble(profile, record, "folder")
+    again = RunResult.from_json(result.to_json())
+    assert again.to_json() == result.to_json()
+    used = again.steps[1].sut
+    assert used is not None
+    assert (used.cpu_cores, used.memory_kind, used.processes) == (0.5, "pss", 3)
+    assert again.steps[0].sut is None
+    assert again.idle is not None
+    assert again.idle.memory_rss_bytes == 1 << 28
+    assert again.ended_calls is not None
+    assert again.ended_calls.again == "reused"
+    assert again.workers[0].outside is not None
+    assert again.workers[0].outside.sessions.attempted == 1
