@@ -78,6 +78,8 @@ class CallPlan:
     """Who must be shown as the caller; empty: not checked."""
     offer: Sdp | None = None
     """What the caller offered, for the called phone to compare; None: not checked."""
+    answer: Sdp | None = None
+    """What the called phone answered last, for the caller to compare; None: not checked."""
 
 
 class Failed(Exception):

@@ -24,11 +24,12 @@ from imsbench.phone.leg import SDP_TYPE, CallPlan, Failed, Leg, Released, refuse
 from imsbench.phone.phone import Phone
 from imsbench.protocol.sdp import (
     Qos,
-    Sdp,
     SdpError,
     fits,
     make_offer,
+    narrowed,
     parse_sdp,
+    same_session,
     serialize_sdp,
     with_status,
 )
@@ -216,9 +217,9 @@ class _Caller(Leg):
         assert self.local_sdp is not None
         self.stage = "update"
         self._reserved = True
-        chosen = self._narrowed()
+        assert self.remote_sdp is not None
         qos = Qos(curr_local="sendrecv", des_remote="mandatory sendrecv")
-        self.local_sdp = with_status(chosen, qos)
+        self.local_sdp = with_status(narrowed(self.local_sdp, self.remote_sdp), qos)
         headers: list[Header] = [("require", "precondition"), ("supported", "100rel"), SDP_TYPE]
         if self.phone.sas is not None:
             headers[0] = ("require", "sec-agree, precondition")
@@ -233,34 +234,10 @@ class _Caller(Leg):
             raise refused("update", reply)
         self._take_answer(reply)
 
-    def _narrowed(self) -> Sdp:
-        """Our description with the codecs that the answer chose (RFC 3264 §8)."""
-        assert self.local_sdp is not None
-        if self.remote_sdp is None or len(self.remote_sdp.media) != len(self.local_sdp.media):
-            return self.local_sdp
-        chosen = set(self.remote_sdp.media[0].formats)
-        media = self.local_sdp.media[0]
-        dropped = tuple(
-            f"{what}:{payload} "
-            for payload in media.formats
-            if payload not in chosen
-            for what in ("rtpmap", "fmtp")
-        )
-        narrowed = type(media)(
-            media.kind,
-            media.port,
-            media.protocol,
-            tuple(payload for payload in media.formats if payload in chosen),
-            media.bandwidth,
-            [v for v in media.attributes if not v.startswith(dropped)]
-            if dropped
-            else media.attributes,
-        )
-        sdp = self.local_sdp
-        return Sdp(sdp.session_id, sdp.version, sdp.address, [narrowed], sdp.attributes)
-
     def _take_answer(self, response: Response) -> None:
-        """The far side's answer; one that does not fit our offer is a wrong call (RFC 3264 §6)."""
+        """The far side's answer; one that does not fit our offer (RFC 3264 §6), or is not what the called
+        phone gave, is a wrong call.
+        """
         assert self.local_sdp is not None
         try:
             answer = parse_sdp(response.body)
@@ -268,6 +245,9 @@ class _Caller(Leg):
             self.outcome.wrong = self.outcome.wrong or f"SDP of {response.status}: {problem}"
             return
         why = fits(self.local_sdp, answer)
+        given = self.plan.answer
+        if not why and given is not None and not same_session(given, answer):
+            why = "not what the called phone sent"
         if why:
             self.outcome.wrong = self.outcome.wrong or f"SDP of {response.status}: {why}"
         self.remote_sdp = answer
@@ -287,6 +267,8 @@ class _Caller(Leg):
         outcome.status = response.status
         if response.body:
             self._take_answer(response)
+        elif self.remote_sdp is None:  # RFC 3261 §13.2.1: by now there must be an answer
+            outcome.wrong = outcome.wrong or f"no SDP answer by the {response.status}"
         await self.acknowledge(dialog, self.invite.cseq)
         if not self._cancel_sent:
             return True
@@ -426,9 +408,11 @@ class _Caller(Leg):
         assert self.dialog is not None
         assert self.local_sdp is not None
         self.stage = "hold" if direction == "sendonly" else "resume"
-        self.local_sdp = with_status(
-            self.local_sdp, self.local_sdp.media[0].qos, direction=direction
-        )
+        qos = self.local_sdp.media[0].qos
+        told = self.remote_sdp.media[0].qos if self.remote_sdp and self.remote_sdp.media else None
+        if qos is not None and told is not None:
+            qos.curr_remote = told.curr_local  # as the far side last told it (RFC 3312 §5.1)
+        self.local_sdp = with_status(self.local_sdp, qos, direction=direction)
         body = serialize_sdp(self.local_sdp)
         request = dialog_request(self.phone, self.dialog, "INVITE", [SDP_TYPE], body)
         self.invite_pending = True

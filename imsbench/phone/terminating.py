@@ -115,6 +115,11 @@ class _Callee(Leg):
             if isinstance(event, Incoming):
                 await self.on_request(event)
 
+    def answer_to(self, offer: Sdp) -> Sdp:
+        """As Leg's; the caller is to get it as it is."""
+        self.plan.answer = super().answer_to(offer)
+        return self.plan.answer
+
     def _contact(self) -> str:
         return contact(self.phone, self.phone.subscriber.imsi)
 
@@ -141,7 +146,7 @@ class _Callee(Leg):
             return True  # an INVITE without an offer: this phone has none to make either
         session_id = str(1 + self.phone.network.random.getrandbits(31))
         try:
-            self.local_sdp = make_answer(
+            self.local_sdp = self.plan.answer = make_answer(
                 self._offer, self.phone.address, settings.media_port, session_id, 1
             )
         except SdpError as problem:

@@ -203,9 +203,38 @@ def with_status(sdp: Sdp, qos: Qos | None, *, direction: str = "") -> Sdp:
         if qos is not None and media.port:
             kept += qos.lines()
         streams.append(
-            Media(media.kind, media.port, media.protocol, media.formats, media.bandwidth, kept)
+            Media(
+                media.kind,
+                media.port,
+                media.protocol,
+                media.formats,
+                media.bandwidth,
+                kept,
+                media.address,
+            )
         )
     return Sdp(sdp.session_id, sdp.version + 1, sdp.address, streams, list(sdp.attributes))
+
+
+def narrowed(offer: Sdp, answer: Sdp) -> Sdp:
+    """An offer with only those formats that its answer has taken (RFC 3264 §8.3.2); same version."""
+    streams = []
+    for asked, given in zip(offer.media, answer.media, strict=False):
+        dropped = {f for f in asked.formats if f not in given.formats} if given.port else set()
+        marks = tuple(f"{what}:{payload} " for payload in dropped for what in ("rtpmap", "fmtp"))
+        streams.append(
+            Media(
+                asked.kind,
+                asked.port,
+                asked.protocol,
+                tuple(payload for payload in asked.formats if payload not in dropped),
+                asked.bandwidth,
+                [value for value in asked.attributes if not value.startswith(marks)],
+                asked.address,
+            )
+        )
+    streams += offer.media[len(streams) :]
+    return Sdp(offer.session_id, offer.version, offer.address, streams, offer.attributes)
 
 
 def fits(offer: Sdp, answer: Sdp) -> str:

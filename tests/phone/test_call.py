@@ -336,6 +336,51 @@ def test_changed_sdp_is_found() -> None:
     assert pair.side.wrong == "the SDP of the INVITE is not what the caller sent"
 
 
+def test_a_changed_answer_is_found() -> None:
+    """It would fit the offer: only whoever knows what the called phone sent sees it."""
+
+    def change(_pair: Pair, _name: str, message: Request | Response) -> bool:
+        if isinstance(message, Response) and message.status == 183:
+            message.body = message.body.replace(b"m=audio 50000", b"m=audio 40000")
+        return True
+
+    pair = Pair(plan())
+    pair.hook = change
+    pair.run()
+    assert pair.outcome.wrong == "SDP of 183: not what the called phone sent"
+
+
+def test_a_call_without_any_answer_is_found() -> None:
+    def strip(_pair: Pair, _name: str, message: Request | Response) -> bool:
+        if isinstance(message, Response):
+            message.body = b""
+        return True
+
+    pair = Pair(plan(preconditions=False))
+    pair.hook = strip
+    pair.run()
+    assert pair.outcome.answered
+    assert pair.outcome.wrong == "no SDP answer by the 200"
+
+
+def test_a_held_call_keeps_the_status_that_was_reached() -> None:
+    offers: list[Request] = []
+
+    def look(_pair: Pair, _name: str, message: Request | Response) -> bool:
+        if isinstance(message, Request) and message.method == "INVITE":
+            offers.append(message)
+        return True
+
+    pair = Pair(plan(hold_resume=True, hold_s=9.0))
+    pair.hook = look
+    pair.run()
+    streams = [parse_sdp(offer.body).media[0] for offer in offers[1:]]
+    assert [stream.direction for stream in streams] == ["sendonly", "sendrecv"]
+    for qos in (stream.qos for stream in streams):
+        assert qos is not None
+        assert (qos.curr_local, qos.curr_remote) == ("sendrecv", "sendrecv")
+
+
 def test_hold_and_resume_by_reinvite() -> None:
     pair = Pair(plan(hold_resume=True, hold_s=9.0)).run()
     assert pair.outcome.events == {"hold": 1, "resume": 1}

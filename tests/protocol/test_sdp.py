@@ -19,6 +19,7 @@ from imsbench.protocol.sdp import (
     fits,
     make_answer,
     make_offer,
+    narrowed,
     parse_sdp,
     same_session,
     serialize_sdp,
@@ -260,6 +261,21 @@ def test_each_description_of_a_side_counts_one_on() -> None:
 def test_directions_are_mirrored(asked: str, given: str) -> None:
     asking = make_offer(IPV4, 50_000, "7", preconditions=True, direction=asked)
     assert make_answer(asking, IPV4, 50_002, "8", 1).media[0].direction == given
+
+
+def test_what_the_answer_did_not_take_is_offered_no_more() -> None:
+    asking = parse_sdp(crlf(OFFER + "m=video 6000 RTP/AVP 99\na=rtpmap:99 H264/90000\n"))
+    answer = make_answer(asking, IPV4, 50_002, "8", 1)
+    audio, video = narrowed(asking, answer).media
+    assert audio.formats == ("116", "111")
+    assert audio.attributes[:4] == [
+        "rtpmap:116 AMR-WB/16000/1",
+        "fmtp:116 mode-change-capability=2;max-red=220",
+        "rtpmap:111 telephone-event/16000",
+        "fmtp:111 0-15",
+    ]
+    assert not any("AMR/8000" in value for value in audio.attributes)
+    assert video == asking.media[1]  # a refused stream keeps its formats
 
 
 def test_events_are_answered_at_the_clock_of_the_codec() -> None:
