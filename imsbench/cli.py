@@ -21,12 +21,30 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 import imsbench
 from imsbench.profile import Profile, ProfileError, load_profile, shipped_profiles
-from imsbench.run import derive, events, execute, exits, find, network, preflight, process, single
+from imsbench.run import (
+    derive,
+    events,
+    execute,
+    exits,
+    find,
+    network,
+    observe,
+    preflight,
+    process,
+    sidebyside,
+    single,
+)
 from imsbench.run.capture import DEFAULT_PHONES, CaptureOrder
 from imsbench.run.exits import RunRefused
 
-_SIMULATORS = {"hss": "simulators.hss", "core": "simulators.core"}
+_SIMULATORS = {
+    "hss": "simulators.hss",
+    "pcrf": "simulators.pcrf",
+    "core": "simulators.core",
+}
 _DEMO = "quickstart"
+_PLAIN_WIDTH = 140
+"""Columns of ladders that go to a file or a pipe."""
 
 _EPILOG = """\
 exit codes: 0 every threshold kept; 1 a threshold broken; 2 usage or profile error; 3 the generator
@@ -100,11 +118,18 @@ def _add_load_commands(commands: argparse._SubParsersAction[argparse.ArgumentPar
         help="one phone registers; every message with its time",
         description="Why does it not register? One phone, its ladder, and what to look at.",
     )
+    call = commands.add_parser(
+        "call",
+        help="two phones register, one calls the other; both ladders side by side",
+        description="Why does the call fail? Two phones, one call, every message on one clock.",
+    )
     text = "a YAML file, or the name of a shipped one"
     run.add_argument("profile", metavar="PROFILE", help=text)
     check.add_argument("profile", metavar="PROFILE", help=text)
     register.add_argument("profile", metavar="PROFILE", help=text, nargs="?", default=_DEMO)
-    for command, function in ((run, _run), (check, _check), (register, _register)):
+    call.add_argument("profile", metavar="PROFILE", help=text, nargs="?", default=_DEMO)
+    functions = ((run, _run), (check, _check), (register, _register), (call, _call))
+    for command, function in functions:
         command.add_argument(
             "--target",
             metavar="T",
@@ -115,7 +140,7 @@ def _add_load_commands(commands: argparse._SubParsersAction[argparse.ArgumentPar
         command.add_argument(
             "--out", metavar="DIR", type=Path, default=Path("results"), help="default: results/"
         )
-    for command in (run, register):
+    for command in (run, register, call):
         command.add_argument(
             "--pcap",
             metavar="FILE",
@@ -151,7 +176,12 @@ def _add_other_commands(commands: argparse._SubParsersAction[argparse.ArgumentPa
     enter.add_argument("worker", metavar="WORKER", help="worker-0 (or 0), core, hss, or a pid")
     enter.add_argument("argv", metavar="COMMAND", nargs=argparse.REMAINDER, help="default: $SHELL")
     enter.set_defaults(command=_enter)
-    for name, text in (("hss", "the HSS simulator"), ("core", "the reference core")):
+    simulators = {
+        "hss": "the HSS simulator",
+        "pcrf": "the PCRF simulator",
+        "core": "the reference core",
+    }
+    for name, text in simulators.items():
         commands.add_parser(name, help=f"{text} alone; imsbench {name} --help tells its options")
 
 
@@ -197,13 +227,31 @@ def _check(arguments: argparse.Namespace) -> int:
     if not all(finding.ok for finding in findings):
         print("The host lacks something; nothing was sent to the target.")
         return exits.HOST_LACKS
+    if any(step.calls for step in profile.steps()):
+        return _check_call(profile)
     with _Display() as watch:
         outcome = single.try_one_phone(profile, watch)
     if not outcome.failures:
         print(f"target   {profile.target.title}: one phone registered")
         return exits.KEPT
-    _print_failures(outcome)
+    _print_failures(outcome.failures)
     return exits.BROKEN
+
+
+def _check_call(profile: Profile) -> int:
+    """The target's part of a check where the load has calls: two phones, one call, what it did."""
+    with _Display() as watch:
+        outcome = observe.call(profile, watch)
+    if outcome.signature is None:
+        _print_failures(outcome.failures)
+        return exits.BROKEN
+    print(f"target   {profile.target.title}: two phones registered, and one called the other")
+    for procedure, seen in outcome.signature:
+        for what, counts in (("messages", seen.messages), ("Diameter", seen.commands)):
+            if counts:
+                listed = ", ".join(f"{name}: {n:g}" for name, n in counts.items())
+                print(f"         {procedure}, {what}: {listed}")
+    return exits.KEPT
 
 
 def _register(arguments: argparse.Namespace) -> int:
@@ -220,12 +268,36 @@ def _register(arguments: argparse.Namespace) -> int:
     if not outcome.failures:
         print("The phone registered.")
         return exits.KEPT
-    _print_failures(outcome)
+    _print_failures(outcome.failures)
     return exits.BROKEN
 
 
-def _print_failures(outcome: single.Single) -> None:
-    for failure in outcome.failures:
+def _call(arguments: argparse.Namespace) -> int:
+    profile = _load(arguments)
+    network.become_capable(profile)
+    preflight.refuse_if_lacking(derive.one_call(profile))
+    with _Display() as watch:
+        pcap = CaptureOrder(arguments.pcap, 2) if arguments.pcap else None
+        outcome = observe.call(profile, watch, pcap)
+    if outcome.failures and not outcome.calls:
+        for ladder in outcome.registrations:
+            print("\n".join(single.ladder_lines(ladder)), end="\n\n")
+    width = Console().width if sys.stdout.isatty() else _PLAIN_WIDTH
+    for one in outcome.calls:
+        ladders = one["ladder"], one["callee_ladder"]
+        print("\n".join(sidebyside.side_by_side(*ladders, width)))
+        print("* travelled inside a security association", end="\n\n")
+    for line in outcome.captures:
+        print(line)
+    if not outcome.failures:
+        print("The phones called each other.")
+        return exits.KEPT
+    _print_failures(outcome.failures)
+    return exits.BROKEN
+
+
+def _print_failures(failures: Sequence[single.Failure]) -> None:
+    for failure in failures:
         print(f"target   {failure.describe()}")
         print(f"         {failure.advice}")
 

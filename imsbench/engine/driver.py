@@ -29,7 +29,7 @@ from typing import Any
 from imsbench.engine.connection import Connection, cause_of
 from imsbench.engine.connections import Connections, Endpoint, EngineSettings
 from imsbench.engine.loop import Loop, clock
-from imsbench.engine.tasks import CANCEL_MARK, Answer, Closing, Flow, OnDone, Pending, Task
+from imsbench.engine.tasks import CANCEL_MARK, METHODS, Answer, Closing, Flow, OnDone, Pending, Task
 from imsbench.host.backend import BackendError, SaBackend
 from imsbench.phone.actions import (
     Accept,
@@ -74,6 +74,10 @@ class Driver:
         self.loop = loop
         self.events: Counter[str] = Counter()
         """What happened on connections and with messages, by name."""
+        self.messages: Counter[str] = Counter()
+        """Messages by direction, status and method: "-> INVITE", "<- 183 INVITE"; without what is sent
+        again for want of an acknowledgement.
+        """
         self.connections = Connections(
             loop, settings, backend, find_endpoint, self._on_readable, self._on_closed, self.events
         )
@@ -214,6 +218,7 @@ class Driver:
         assert action.incoming is not None
         way: Connection = action.incoming.way
         if way.state in ("open", "connecting"):
+            self.messages[f"-> {message.status} {message.method}"] += 1
             way.send(serialize_message(message), action)
         else:
             self.events["response_without_connection"] += 1
@@ -248,6 +253,7 @@ class Driver:
             self._connection_of(action.channel, task.endpoint).send(
                 serialize_message(message), action
             )
+            self.messages["-> ACK"] += 1
         except OSError as error:
             self.events[f"ack not sent: {cause_of(error)}"] += 1
 
@@ -270,6 +276,7 @@ class Driver:
             return
         pending.connection = connection
         connection.pending.append(pending)
+        self.messages[f"-> {pending.request.method}"] += 1
         connection.send(serialize_message(pending.request), pending.action)
 
     def _connection_of(self, channel: Channel, endpoint: Endpoint) -> Connection:
@@ -362,6 +369,8 @@ class Driver:
                 message.at = at
                 self._on_response(message, connection)
             elif type(message) is Request:
+                method = message.method if message.method in METHODS else "other request"
+                self.messages[f"<- {method}"] += 1
                 self._on_request(message, connection, at)
             elif type(message) is Malformed:
                 self._on_malformed(message, connection)
@@ -382,6 +391,7 @@ class Driver:
         if pending is None or pending.request.method != response.method:
             self.events["stray_responses"] += 1
             return
+        self.messages[f"<- {response.status} {response.method}"] += 1
         if pending.connection is not connection:
             # A response comes back on the connection of its request (RFC 3261 §18.2.2); inside
             # SAs any other way is out of the agreement (TS 33.203 §7.1).
@@ -406,6 +416,7 @@ class Driver:
             if invite:
                 ack = ack_for_failure(pending.request, response)
                 assert pending.connection is not None
+                self.messages["-> ACK"] += 1
                 pending.connection.send(serialize_message(ack))
             self._forget(pending)
         self._deliver(pending.task, response)
@@ -425,6 +436,8 @@ class Driver:
             self._resume(self._own(task), None, None)
             return
         if request.method != "ACK":  # RFC 3261 §17: nothing answers an ACK
+            method = request.method if request.method in METHODS else "other request"
+            self.messages[f"-> {answer.status} {method}"] += 1
             connection.send(serialize_message(answer))
         waiting = self._receiving.pop(request.call_id, None)
         if waiting is not None:

@@ -15,6 +15,11 @@ from imsbench.protocol.sip import Request, Response
 CANCEL_MARK = " CANCEL"
 """Behind the branch, in the key of a CANCEL's own transaction (RFC 3261 §9.1)."""
 
+METHODS = frozenset(
+    ("INVITE", "ACK", "BYE", "CANCEL", "PRACK", "UPDATE", "NOTIFY", "OPTIONS", "MESSAGE", "INFO")
+)
+"""Requests counted by name; the names of all others are the network's to choose, and without end."""
+
 Flow = Coroutine[Action, Any, None]
 Answer = Callable[[Any, Incoming], Response | Accept]
 """(phone, request): the response, or the flow that gives it; never raises for what was sent."""

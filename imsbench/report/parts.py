@@ -239,5 +239,27 @@ class WorkerResult(Told):
     """Packets and drops of ESP."""
     memory_rss: int = 0
     """Resident memory, bytes."""
+    messages: Counts = {}
+    """Messages of the whole run by direction, status and method: "-> INVITE", "<- 183 INVITE"."""
     outside: KpisField | None = None
     """Attempts that belong to no step (warm-ups, what was due between two steps); in no table."""
+
+
+class ProcedureSignature(Part):
+    """What one procedure makes the target do."""
+
+    messages: dict[str, float] = {}
+    """Messages at the phones by direction, status and method; of a call, at both phones together."""
+    commands: dict[str, float] = {}
+    """Diameter requests to the simulators by command: "UAR", "AAR"."""
+
+
+class Signature(Part):
+    """What the target did for one phone and one call, seen before the load."""
+
+    registration: ProcedureSignature
+    """Of an initial registration with its subscription."""
+    call: ProcedureSignature
+    """Of a call, made and ended by the calling phone."""
+    deregistration: ProcedureSignature
+    """Of a de-registration."""

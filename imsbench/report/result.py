@@ -26,6 +26,7 @@ from imsbench.report.parts import (
     KpisField,
     Part,
     PcrfResult,
+    Signature,
     TargetUsage,
     WorkerHealth,
     WorkerResult,
@@ -137,6 +138,8 @@ class RunResult(Part):
     """The HSS simulator, if there was one and it lived to tell."""
     pcrf: PcrfResult | None = None
     """The PCRF simulator, if there was one and it lived to tell."""
+    signature: Signature | None = None
+    """What the target did for one phone and one call before the load; null: not observed, or it failed."""
     idle: TargetUsage | None = None
     """What the target used before any load; null: not measured."""
     ended_calls: EndedCalls | None = None

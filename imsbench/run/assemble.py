@@ -62,6 +62,7 @@ def assemble(
         steps=[_step(profile, step) for step in record.steps],
         hss=HssResult.model_validate(hss) if hss else None,
         pcrf=PcrfResult.model_validate(pcrf) if pcrf else None,
+        signature=record.signature,
         idle=_usage(record.idle),
         ended_calls=EndedCalls.model_validate(record.ended_calls) if record.ended_calls else None,
         core=CoreResult.model_validate(core) if core else None,

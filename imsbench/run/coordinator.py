@@ -57,6 +57,8 @@ _START_AHEAD_S = 0.2
 """From the order to the first arrival: the order must have reached every worker."""
 _STEP_SLACK_S = 30.0
 """What a step may overrun its plan, its drain and its longest attempt."""
+_STALE_S = 0.1
+"""A tick read later than this after it was asked for was sent after that."""
 _STOP_S = 10.0
 
 
@@ -69,15 +71,19 @@ class Coordinator:
         watch: Watcher,
         *,
         keep_ladders: bool = False,
+        observe: bool = False,
         pcap: CaptureOrder | None = None,
         modules: Modules = DEFAULT_MODULES,
     ) -> None:
         """watch: told what happens, from this thread; keep_ladders: workers keep every ladder;
+        observe: the simulators' requests are counted step by step, which costs a second for each;
         pcap: what they capture; modules: what the children run.
         """
         self._profile = profile
         self._watch = watch
         self._keep_ladders = keep_ladders
+        self._observe = observe
+        self._commands: dict[str, dict[str, int]] = {}
         self._pcap = pcap
         self._modules = modules
         self._interrupted = False
@@ -205,6 +211,8 @@ class Coordinator:
         self._listen(record, title, expected_s, usage)
         record.elapsed_s = time.monotonic() - record.started_at
         record.complete = True
+        if self._observe:
+            record.commands = self._new_commands()
         self._registered = record.registered_after
         if usage is not None:
             record.sut = usage.close()
@@ -241,6 +249,21 @@ class Coordinator:
             if now - record.started_at > limit_s:
                 reason = f"did not end the step “{title}” within {limit_s:.0f} s"
                 raise ChildLost(min(missing), reason, UNVOUCHED)
+
+    def _new_commands(self) -> dict[str, dict[str, int]]:
+        """Diameter requests by simulator and command since this was asked last."""
+        asked_at, missing = time.monotonic(), set(self._simulators)
+        new: dict[str, dict[str, int]] = {}
+        while missing:
+            for name, message in self._crew.receive(0.2):
+                fresh = time.monotonic() - asked_at > _STALE_S
+                if message["type"] == "tick" and name in missing and fresh:
+                    counts = {key: n for key, n in message["counts"].items() if key.isupper()}
+                    before = self._commands.get(name, {})
+                    new[name] = {key: n - before.get(key, 0) for key, n in counts.items()}
+                    self._commands[name] = counts
+                    missing.discard(name)
+        return new
 
     def _watch_release(self, step: Step) -> None:
         """Watch the target's memory after calls, where the profile wants it."""

@@ -52,6 +52,42 @@ def one_phone(profile: Profile) -> Profile:
     return _validated(values, "one phone")
 
 
+def one_call(profile: Profile) -> Profile:
+    """The same phones and target, but two phones that register, one call, and both once again.
+
+    The call is the profile's first kind of calls, answered, as short as may be; without faults of an
+    embedded target, and without thresholds.
+    """
+    values = profile.model_dump(mode="json")
+    values["subscribers"]["count"] = 2
+    values["generator"] |= {"workers": 1, "arrivals": "constant"}
+    values["phones"]["refresh_phase"] = "natural"
+    values["target"]["call_faults"] = {}
+    call = _first_calls(profile) | {
+        "rate": 1,
+        "duration": "1s",
+        "warm_up": "0s",
+        "registered": None,
+        "hold": {"mean": "500ms"},
+        "ring": {},
+        "watch_release": "0s",
+        "calls_per_phone": 1,
+    }
+    for share in ("busy", "rejected", "cancelled", "unregistered", "bye_by_callee"):
+        call[share] = 0.0
+    fill, cycle = {"rate": 10, "to": 2}, {"rate": 10}
+    values["phases"] = [{"fill": fill}, {"calls": call}, {"cycle": cycle}]
+    values["thresholds"] = []
+    return _validated(values, "one call")
+
+
+def _first_calls(profile: Profile) -> dict[str, Any]:
+    for step in profile.steps():
+        if step.calls is not None:
+            return step.calls.model_dump(mode="json")
+    return {}
+
+
 def _validated(values: dict[str, Any], origin: str) -> Profile:
     try:
         return Profile.model_validate(values)

@@ -8,8 +8,9 @@ from pathlib import Path
 from imsbench.kpi.thresholds import parse_thresholds
 from imsbench.profile import Profile
 from imsbench.report import markdown
+from imsbench.report.parts import Signature
 from imsbench.report.result import ResultError, RunResult, read_result
-from imsbench.run import capture, network
+from imsbench.run import capture, network, observe
 from imsbench.run.assemble import assemble
 from imsbench.run.capture import CaptureOrder
 from imsbench.run.coordinator import DEFAULT_MODULES, Coordinator, Modules
@@ -64,7 +65,9 @@ def execute(
     if pcap is not None:
         pcap.check(profile)
     network.enter(profile)
+    signature = _observe(profile, watch)
     record = Coordinator(profile, watch, pcap=pcap, modules=modules).run()
+    record.signature = signature
     watch(Stage("writing the result"))
     folder = _folder(profile, record, out)
     result = assemble(profile, record, folder.name, unvouched=unvouched)
@@ -73,6 +76,17 @@ def execute(
     (folder / "report.md").write_text(report, encoding="utf-8")
     captures = [line for told in record.captures for line in capture.describe(told)]
     return Finished(result, report, folder, _verdict(result, record), captures)
+
+
+def _observe(profile: Profile, watch: Watcher) -> Signature | None:
+    """What the target does for one phone and one call, before a load that has calls."""
+    if not any(step.calls for step in profile.steps()):
+        return None
+    watch(Stage("observing one phone and one call first"))
+    outcome = observe.try_one_call(profile, lambda _event: None)
+    for failure in outcome.failures:
+        watch(Stage(f"the first call: {failure.describe()}"))
+    return outcome.signature
 
 
 def render(path: Path) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from imsbench.kpi.kpis import StepKpis
 from imsbench.profile import Step
+from imsbench.report.parts import Signature
 from imsbench.report.result import Status
 
 Json = dict[str, Any]
@@ -33,6 +34,10 @@ class StepRecord:
     """Each worker's own health in this step."""
     counters: dict[str, int] = field(default_factory=dict)
     """Counters of this step, added over the workers."""
+    messages: dict[str, int] = field(default_factory=dict)
+    """Messages of this step by direction, status and method, added over the workers."""
+    commands: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Diameter requests of this step, by simulator and command; only where the run was told to look."""
     failures: list[Json] = field(default_factory=list)
     """The first failure of each kind, with its ladder."""
     sut: Json | None = None
@@ -48,6 +53,7 @@ class StepRecord:
         self.registered_after += int(message["registered"])
         self.health.append(message.get("health", {}))
         add_counts(self.counters, message.get("counters", {}))
+        add_counts(self.messages, message.get("messages", {}))
         known = {
             (failure["procedure"], failure["stage"], failure["cause"]) for failure in self.failures
         }
@@ -74,6 +80,8 @@ class RunRecord:
     """What the target used of its machine before any load; None: not measured."""
     ended_calls: Json | None = None
     """What became of the memory of ended calls; None: not measured."""
+    signature: Signature | None = None
+    """What the target did for one phone and one call before the load."""
     status: Status = "complete"
     """"complete", "interrupted", "target_died" or "generator_failed"."""
     reason: str = ""
@@ -95,6 +103,11 @@ class RunRecord:
     def ladders(self) -> list[list[Json]]:
         """The ladders of all attempts, where the workers were told to keep them."""
         return [ladder for result in self.workers.values() for ladder in result.get("ladders", [])]
+
+    @property
+    def call_ladders(self) -> list[Json]:
+        """Both ladders of all calls, where the workers were told to keep them: ladder, callee_ladder."""
+        return [one for result in self.workers.values() for one in result.get("call_ladders", [])]
 
 
 def add_counts(totals: dict[str, int], counts: Json) -> None:

@@ -59,7 +59,7 @@ def try_one_phone(profile: Profile, watch: Watcher, pcap: CaptureOrder | None = 
         text = record.reason + (f"\n{record.output}" if record.output else "")
         raise RunRefused(text, record.exit_code)
     captures = [line for told in record.captures for line in capture.describe(told)]
-    return Single(record.ladders, _failures(single, record), captures)
+    return Single(record.ladders, failures_of(single, record), captures)
 
 
 def ladder_lines(ladder: list[Json]) -> list[str]:
@@ -74,7 +74,8 @@ def ladder_lines(ladder: list[Json]) -> list[str]:
     ]
 
 
-def _failures(profile: Profile, record: RunRecord) -> list[Failure]:
+def failures_of(profile: Profile, record: RunRecord) -> list[Failure]:
+    """Every kind of failure of a run, with what to look at."""
     return [
         Failure(
             procedure=failure["procedure"],

@@ -77,7 +77,9 @@ class Worker:
         self._outside = StepKpis()
         self._failures: dict[tuple[str, str, str], Message] = {}
         self._ladders: list[list[Message]] = []
+        self._call_ladders: list[Message] = []
         self._before: Counter[str] = Counter()
+        self._messages_before: Counter[str] = Counter()
         self._ending = 0
         self._left = 0
 
@@ -245,6 +247,8 @@ class Worker:
         # Since the last step's end, so that what happens between two steps is not lost.
         counters = self._counters()
         news, self._before = counters - self._before, counters
+        sent_and_read = Counter(self._driver.messages)
+        messages, self._messages_before = sent_and_read - self._messages_before, sent_and_read
         self._channel.send(
             "step_done",
             step=run.step.index,
@@ -262,6 +266,7 @@ class Worker:
             },
             failures=list(self._failures.values()),
             counters=dict(news),
+            messages=dict(messages),
         )
         self._phones.step = -1
 
@@ -287,7 +292,9 @@ class Worker:
             counters=dict(self._counters()),
             backend=self._backend.name if self._backend is not None else "off",
             backend_counters=self._backend.counters() if self._backend is not None else {},
+            messages=dict(self._driver.messages),
             ladders=self._ladders,
+            call_ladders=self._call_ladders,
             memory_rss=resident_bytes(),
             outside=self._outside.to_json(),
             pcap=pcap,
@@ -316,8 +323,7 @@ class Worker:
 
     def _record_call(self, outcome: CallOutcome) -> None:
         if self._config.get("keep_ladders"):
-            for ladder in (outcome.ladder, outcome.callee_ladder):
-                self._ladders.append(_lines(ladder, outcome.due_at))
+            self._call_ladders.append(_both_ladders(outcome))
         if self._run is None or outcome.step != self._run.step.index:
             self._network.events["outside_any_step"] += 1
             self._outside.record_call(outcome)
@@ -332,9 +338,7 @@ class Worker:
                 "detail": outcome.detail,
                 "phone": outcome.caller,
                 "callee": outcome.callee,
-                "ladder": _lines(outcome.ladder, outcome.due_at),
-                "callee_ladder": _lines(outcome.callee_ladder, outcome.due_at),
-            }
+            } | _both_ladders(outcome)
 
     def _counters(self) -> Counter[str]:
         counters = self._driver.events + self._network.events
@@ -358,6 +362,14 @@ def unreached(kpis: StepKpis) -> int:
 def _ladder(outcome: Outcome) -> list[Message]:
     """The ladder with times in seconds from the instant the attempt was due."""
     return _lines(outcome.ladder, outcome.due_at)
+
+
+def _both_ladders(outcome: CallOutcome) -> Message:
+    """Both phones' ladders of a call, on one clock."""
+    return {
+        "ladder": _lines(outcome.ladder, outcome.due_at),
+        "callee_ladder": _lines(outcome.callee_ladder, outcome.due_at),
+    }
 
 
 def _lines(ladder: list[LadderLine], due_at: float) -> list[Message]:
