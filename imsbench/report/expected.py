@@ -113,7 +113,7 @@ def _diameter(result: RunResult) -> Iterator[list[str]]:
             yield _compare(f"Cx {command}", expected, _count(result.hss, command))
     if result.pcrf is None:
         return
-    at_least_one = any(kpis.sessions.attempted for kpis in _everything(result))
+    at_least_one = any(kpis.sessions.attempted for kpis in everything(result))
     for command, count in expected_rx(result).items():
         measured = _count(result.pcrf, command)
         if count is None:
@@ -176,7 +176,7 @@ def _count(simulator: SimulatorResult, command: str) -> int:
     return answered.count if answered else 0
 
 
-def _everything(result: RunResult) -> list[StepKpis]:
+def everything(result: RunResult) -> list[StepKpis]:
     """All that the phones did: in steps, in repairs, and outside."""
     parts: list[StepKpis] = []
     for done in result.steps:
@@ -189,7 +189,7 @@ def _everything(result: RunResult) -> list[StepKpis]:
 def expected_cx(result: RunResult) -> dict[str, int]:
     """Cx transactions of the reference core that follow from the phones' counts."""
     expected = {"UAR": 0, "MAR": 0, "SAR": 0, "LIR": 0}
-    for kpis in _everything(result):
+    for kpis in everything(result):
         registering: list[ProcedureKpis] = [
             part for name, part in kpis.procedures.items() if not name.startswith("subscription")
         ]
@@ -207,14 +207,14 @@ def expected_cx(result: RunResult) -> dict[str, int]:
 def expected_rx(result: RunResult) -> dict[str, int | None]:
     """Rx transactions of the reference core; None where calls did not all take their whole way."""
     aar = str_ = 0
-    for kpis in _everything(result):
+    for kpis in everything(result):
         aar += kpis.procedures["registration"].succeeded
         str_ += kpis.procedures["deregistration"].succeeded
         sessions = kpis.sessions
         if sessions.attempted != sessions.answered or sessions.dropped:
             return {"AAR": None, "STR": None}
     answers = {_answers(step) for step, _ in pairs(result) if step.calls is not None}
-    calls = sum(kpis.sessions.attempted for kpis in _everything(result))
+    calls = sum(kpis.sessions.attempted for kpis in everything(result))
     if len(answers) > 1:
         return {"AAR": None, "STR": None}
     return {"AAR": aar + 2 * calls * sum(answers), "STR": str_ + 2 * calls}

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from imsbench.kpi.kpis import StepKpis
+from imsbench.outcome import Procedure
 from imsbench.profile import Profile
+from imsbench.report.expected import everything
 from imsbench.report.form import DASH, cell, table
 from imsbench.report.result import RunResult
 from imsbench.report.tables import Lines
@@ -111,23 +112,14 @@ class _Totals:
 
 
 def _totals(result: RunResult) -> _Totals:
-    def attempted(name: str) -> int:
-        return sum(
-            part.attempted
-            for kpis in everything
-            for procedure, part in kpis.procedures.items()
-            if procedure == name
-        )
+    parts = everything(result)
 
-    everything: list[StepKpis] = []
-    for done in result.steps:
-        everything.append(done.kpis)
-        if done.repair is not None:
-            everything.append(done.repair.kpis)
-    everything += [worker.outside for worker in result.workers if worker.outside is not None]
+    def attempted(name: Procedure) -> int:
+        return sum(kpis.procedures[name].attempted for kpis in parts)
+
     return _Totals(
         attempted("registration"),
-        sum(kpis.sessions.attempted for kpis in everything),
+        sum(kpis.sessions.attempted for kpis in parts),
         attempted("deregistration"),
         attempted("reregistration") + attempted("subscription_refresh"),
     )
