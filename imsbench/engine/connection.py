@@ -61,6 +61,7 @@ class Connection:
         "_on_closed", "_on_readable", "_out", "_watch_out", "channel", "last_used_at", "loop",
         "owner", "pending", "reader", "remote_port", "sock", "state", "timer",
     )  # fmt: skip
+    reliable = True
 
     def __init__(
         self,
@@ -212,18 +213,29 @@ class Connection:
             self.close(cause_of(error))
 
 
-def connect(channel: Channel, device: str) -> socket.socket:
-    """A socket on its way from the channel's local to its remote end; OSError if it cannot start.
+def bindable_socket(address: str, kind: socket.SocketKind, device: str) -> socket.socket:
+    """A non-blocking socket that can be bound to any address of the phones; OSError.
 
     ``device`` binds it to the backend's device; "" leaves that to the kernel's policies.
     """
-    family = socket.AF_INET6 if ":" in channel.local_address else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    sock = socket.socket(family, kind | socket.SOCK_NONBLOCK)
     try:
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_FREEBIND, 1)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         if device:
             sock.setsockopt(socket.SOL_SOCKET, _SO_BINDTODEVICE, device.encode())
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def connect(channel: Channel, device: str) -> socket.socket:
+    """A socket on its way from the channel's local to its remote end; OSError if it cannot start."""
+    sock = bindable_socket(channel.local_address, socket.SOCK_STREAM, device)
+    try:
         if channel.local_port:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         else:
@@ -242,15 +254,11 @@ def connect(channel: Channel, device: str) -> socket.socket:
 
 def listen(port: int, ip_version: int, device: str, backlog: int = 4096) -> socket.socket:
     """A listener on every local address, on one device if one is given; OSError if the port is taken."""
-    family = socket.AF_INET6 if ip_version == 6 else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    wildcard = "::" if ip_version == 6 else "0.0.0.0"
+    sock = bindable_socket(wildcard, socket.SOCK_STREAM, device)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        if device:
-            sock.setsockopt(socket.SOL_SOCKET, _SO_BINDTODEVICE, device.encode())
-        sock.bind(("::" if ip_version == 6 else "0.0.0.0", port))
+        sock.bind((wildcard, port))
         sock.listen(backlog)
     except OSError:
         sock.close()

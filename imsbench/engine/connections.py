@@ -43,6 +43,12 @@ class EngineSettings:
     """T1 of RFC 3261; the UE value of TS 24.229 table 7.7.1 is 2 s."""
     t2_s: float = 4.0
     """T2 of RFC 3261; the UE value of TS 24.229 table 7.7.1 is 16 s."""
+    t4_s: float = 5.0
+    """T4 of RFC 3261; the UE value of TS 24.229 table 7.7.1 is 17 s."""
+    udp: bool = False
+    """Whether phones use UDP."""
+    clear_port: int = 0
+    """Port on which phones without IPsec take connections, for what is too large for UDP; 0: none."""
 
 
 class Connections:
@@ -75,9 +81,13 @@ class Connections:
     def listen(self) -> None:
         """Listen on port_us inside the SAs, and outside to refuse; OSError if the port is taken."""
         settings = self._settings
-        self._listen(self._device, self._accept)
+        if settings.clear_port:
+            self._listen(settings.clear_port, "", self._accept)
+        if self._backend is None:
+            return
+        self._listen(settings.port_us, self._device, self._accept)
         if self._device:
-            self._listen(settings.outer_device, self._refuse_clear)
+            self._listen(settings.port_us, settings.outer_device, self._refuse_clear)
 
     def connect(self, channel: Channel, endpoint: Endpoint) -> Connection:
         """Open a channel's connection; OSError if it cannot even start."""
@@ -119,8 +129,8 @@ class Connections:
 
     # private
 
-    def _listen(self, device: str, on_ready: Callable[[socket.socket], None]) -> None:
-        listener = listen(self._settings.port_us, self._settings.ip_version, device)
+    def _listen(self, port: int, device: str, on_ready: Callable[[socket.socket], None]) -> None:
+        listener = listen(port, self._settings.ip_version, device)
         self._listeners.append(listener)
         self._loop.add_reader(listener.fileno(), lambda: on_ready(listener))
 

@@ -20,6 +20,7 @@ import select
 import time
 from collections.abc import Callable
 from heapq import heappop, heappush
+from math import inf
 from typing import Any
 
 from imsbench.engine.timerfd import TimerFd
@@ -55,6 +56,8 @@ class Loop:
         """The time at which this turn began, seconds."""
         self.lag = Histogram()
         """How late the probe timer was called: the loop lag, seconds."""
+        self.late_over_s = inf
+        """From which loop lag on ``was_late_since`` calls it late, seconds."""
         self.busy_s = 0.0
         """Time spent in callbacks since the start, seconds."""
         self._handlers: dict[int, Callable[[int], object]] = {}
@@ -62,6 +65,7 @@ class Loop:
         self._sequence = 0
         self._timer_fd = TimerFd()
         self._armed_for = 0.0
+        self._late_at = -inf
         self._running = False
         self.register(self._timer_fd.fd, select.EPOLLIN, self._on_timer_fd)
         self._next_probe_at = self.now + PROBE_S
@@ -123,6 +127,10 @@ class Loop:
         self._timer_fd.close()
         self.epoll.close()
 
+    def was_late_since(self, at: float) -> bool:
+        """Whether the loop has lagged by more than ``late_over_s`` since then, or does now."""
+        return self._late_at >= at or clock() - self._next_probe_at > self.late_over_s
+
     # private
 
     def _run_timers(self) -> None:
@@ -142,6 +150,8 @@ class Loop:
     def _probe(self, _argument: object) -> None:
         now = clock()
         self.lag.record(now - self._next_probe_at)
+        if now - self._next_probe_at > self.late_over_s:
+            self._late_at = now
         # Probes missed during a stall count as well: a timer due then would have waited for its end.
         self._next_probe_at += PROBE_S
         while self._next_probe_at < now:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from imsbench.engine.connection import Connection
 from imsbench.engine.connections import Endpoint
+from imsbench.engine.datagrams import DatagramPath
 from imsbench.engine.loop import Timer
 from imsbench.phone.actions import Accept, Action, Event, Exchange, Incoming, Send
 from imsbench.protocol.sip import Request, Response
+
+if TYPE_CHECKING:
+    from imsbench.engine.unreliable import Again
 
 CANCEL_MARK = " CANCEL"
 """Behind the branch, in the key of a CANCEL's own transaction (RFC 3261 §9.1)."""
@@ -51,7 +55,7 @@ class Task:
 class Pending:
     """One client transaction: responses on a branch belong to a task."""
 
-    __slots__ = ("action", "branch", "connection", "deadline", "request", "task")
+    __slots__ = ("action", "again", "branch", "connection", "deadline", "request", "task")
 
     def __init__(self, task: Task, action: Exchange | Send, request: Request, now: float) -> None:
         self.task = task
@@ -59,7 +63,10 @@ class Pending:
         self.request = request
         self.branch = request.branch + (CANCEL_MARK if request.method == "CANCEL" else "")
         """Key of the transaction."""
-        self.connection: Connection | None = None
+        self.connection: Connection | DatagramPath | None = None
+        """Where it was sent, and its responses are due."""
+        self.again: Again | None = None
+        """Sends it again, where that is needed."""
         self.deadline = now + action.timeout_s
         """When it ends without a response, seconds."""
 

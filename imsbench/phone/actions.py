@@ -18,6 +18,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
+from dataclasses import dataclass
 from math import nan
 from typing import Any
 
@@ -25,12 +26,27 @@ from imsbench.protocol.secagree import SaSet
 from imsbench.protocol.sip import Request, Response
 
 
+@dataclass(frozen=True, slots=True)
+class UdpPorts:
+    """A phone's UDP ports on a channel (TS 33.203 §7.1)."""
+
+    client: int
+    """Port that it sends everything from."""
+    server: int = 0
+    """Port that everything for it comes to (port_us); 0: the same."""
+    peer: int = 0
+    """Port that the P-CSCF sends from to that one (port_pc)."""
+
+
 class Channel:
-    """One TCP connection of a phone to its P-CSCF, open or not: the phone says where, the engine how."""
+    """One way of a phone to its P-CSCF, open or not: the phone says where, the engine how.
+
+    A TCP connection, and with UDP ports datagrams; then only what is too large for them goes by TCP.
+    """
 
     __slots__ = (
-        "connected_before", "connection", "local_address", "local_port", "protected",
-        "remote_address", "remote_port",
+        "connected_before", "connection", "local_address", "local_port", "path", "protected",
+        "remote_address", "remote_port", "udp",
     )  # fmt: skip
 
     def __init__(
@@ -41,17 +57,22 @@ class Channel:
         remote_port: int,
         *,
         protected: bool,
+        udp: UdpPorts | None = None,
     ) -> None:
         self.local_address = local_address
         """The phone's IP address."""
         self.local_port = local_port
-        """Local port; 0: any, chosen by the kernel."""
+        """Local port of its TCP connection; 0: any, chosen by the kernel."""
         self.remote_address = remote_address
         """The P-CSCF's IP address."""
         self.remote_port = remote_port
         """The P-CSCF's port."""
         self.protected = protected
         """Whether it runs inside the phone's security associations."""
+        self.udp = udp
+        """Its UDP ports; None: it is TCP alone."""
+        self.path: Any = None
+        """The engine's UDP sockets while they are open; the phone leaves them alone."""
         self.connection: Any = None
         """The engine's connection while there is one; the phone leaves it alone."""
         self.connected_before = False
@@ -187,7 +208,7 @@ class Incoming:
         self.at = at
         """When its last byte was read, seconds."""
         self.way = way
-        """The engine's connection it came on: its responses go back there."""
+        """The engine's connection, or UDP path, it came on: its responses go back there."""
         self.protected = protected
         """Whether it came inside security associations."""
 
