@@ -7,7 +7,7 @@ attempt, as are one resynchronisation and one 423.
 from __future__ import annotations
 
 from imsbench.outcome import LadderLine, Outcome
-from imsbench.phone.actions import Channel, Close, Protect, Timeout, Unprotect
+from imsbench.phone.actions import Close, Protect, Timeout, Unprotect
 from imsbench.phone.attempt import Rejected, exchange
 from imsbench.phone.messages import register_request
 from imsbench.phone.phone import Phone, Registration
@@ -199,9 +199,7 @@ async def _agree(work: RegisterAttempt, reply: Response, keys: AkaResult) -> Non
     outcome.ladder.append(LadderLine(reply.at, "--", text))
     work.sas = phone.sas = sas
     work.verify = tuple(values)
-    work.channel = phone.client = Channel(
-        phone.address, sas.port_uc, settings.pcscf_address, sas.port_ps, protected=True
-    )
+    work.channel = phone.client = phone.protected_channel(sas)
 
 
 def _min_expires(reply: Response) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from imsbench.phone.messages import ICSI, contact, routes
+from imsbench.phone.messages import ICSI, contact, routes, via
 from imsbench.phone.phone import Phone
-from imsbench.protocol.address import host_port, parse_name_addr
+from imsbench.protocol.address import parse_name_addr
 from imsbench.protocol.sip import Header, Message, Request, tag_of
 
 ICSI_SERVICE = "urn:urn-7:3gpp-service.ims.icsi.mmtel"
@@ -85,8 +85,7 @@ def invite_request(
     registration = phone.registration
     assert registration is not None
     branch = network.branch()
-    sent_by = host_port(phone.address, phone.contact_port)
-    written: list[Header] = [("via", f"SIP/2.0/TCP {sent_by};branch={branch};rport")]
+    written: list[Header] = [via(phone, branch)]
     written += [("route", value) for value in routes(phone, registration)]
     written += [
         ("max-forwards", "70"),
@@ -114,8 +113,7 @@ def dialog_request(
     if method != "ACK":
         dialog.local_cseq += 1
     cseq = dialog.local_cseq
-    sent_by = host_port(phone.address, phone.contact_port)
-    written: list[Header] = [("via", f"SIP/2.0/TCP {sent_by};branch={branch};rport")]
+    written: list[Header] = [via(phone, branch)]
     written += [("route", value) for value in dialog.route_set]
     written += [
         ("max-forwards", "70"),

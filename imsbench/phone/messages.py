@@ -23,6 +23,17 @@ def contact(phone: Phone, user: str) -> str:
     return f'<sip:{user}@{where}>;+g.3gpp.icsi-ref="{ICSI}";+sip.instance="<{instance}>"'
 
 
+def via(phone: Phone, branch: str) -> Header:
+    """The Via of a request (RFC 3261 §8.1.1.7), with rport (RFC 3581) where responses come back to the
+    port it leaves from; inside SAs UDP brings them to port_us (TS 33.203 §7.1).
+    """
+    datagrams = phone.network.settings.transport == "udp"
+    transport = "UDP" if datagrams else "TCP"
+    rport = "" if datagrams and phone.sas is not None else ";rport"
+    sent_by = host_port(phone.address, phone.contact_port)
+    return "via", f"SIP/2.0/{transport} {sent_by};branch={branch}{rport}"
+
+
 def register_request(
     phone: Phone,
     subscriber: Subscriber,
@@ -42,9 +53,8 @@ def register_request(
     registration.cseq += 1
     branch = network.branch()
     impu = subscriber.impu_temporary
-    sent_by = host_port(phone.address, phone.contact_port)
     headers: list[Header] = [
-        ("via", f"SIP/2.0/TCP {sent_by};branch={branch};rport"),
+        via(phone, branch),
         ("max-forwards", "70"),
         ("from", f"<{impu}>;tag={registration.from_tag}"),
         ("to", f"<{impu}>"),
@@ -85,7 +95,7 @@ def subscribe_request(
     impu = subscription.impu
     sent_by = host_port(phone.address, phone.contact_port)
     to = f"<{impu}>;tag={subscription.to_tag}" if subscription.to_tag else f"<{impu}>"
-    headers: list[Header] = [("via", f"SIP/2.0/TCP {sent_by};branch={branch};rport")]
+    headers: list[Header] = [via(phone, branch)]
     headers.extend(("route", value) for value in routes(phone, registration, subscription))
     headers += [
         ("max-forwards", "70"),

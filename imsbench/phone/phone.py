@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, nan
+from typing import Literal
 
-from imsbench.phone.actions import Accept, Channel, Incoming
+from imsbench.phone.actions import Accept, Channel, Incoming, UdpPorts
 from imsbench.protocol.aka import SqnWindow
 from imsbench.protocol.secagree import Mechanism, SaSet
 from imsbench.subscriber import Population, Subscriber
@@ -55,6 +56,8 @@ class PhoneSettings:
     """For a whole registration attempt (UE value of TS 24.229: 128 s a transaction)."""
     transaction_timeout_s: float = 32.0
     """For every other request (RFC 3261 Timer F)."""
+    transport: Literal["tcp", "udp"] = "tcp"
+    """What phones use; requests over 1,300 bytes go by TCP all the same (RFC 3261 §18.1.1)."""
     close_timeout_s: float = 1.0
     """How long a phone waits for the far end's FIN when it de-registers."""
 
@@ -234,10 +237,21 @@ class Phone:
         return settings.port_us if self.sas is not None else settings.clear_port
 
     def clear_channel(self) -> Channel:
-        """A connection to the unprotected port, from any port."""
+        """The way to the unprotected port: by TCP from any port, by UDP from the clear one."""
         settings = self.network.settings
+        udp = UdpPorts(settings.clear_port) if settings.transport == "udp" else None
         return Channel(
-            self.address, 0, settings.pcscf_address, settings.pcscf_port, protected=False
+            self.address, 0, settings.pcscf_address, settings.pcscf_port, protected=False, udp=udp
+        )
+
+    def protected_channel(self, sas: SaSet) -> Channel:
+        """The way inside an SA set (TS 33.203 §7.1)."""
+        settings = self.network.settings
+        udp = None
+        if settings.transport == "udp":
+            udp = UdpPorts(sas.port_uc, sas.port_us, sas.port_pc)
+        return Channel(
+            self.address, sas.port_uc, settings.pcscf_address, sas.port_ps, protected=True, udp=udp
         )
 
     def offer(self) -> list[Mechanism]:
