@@ -29,6 +29,7 @@ class FarEnd:
         self.listener.setblocking(False)
         self.port: int = self.listener.getsockname()[1]
         self.on_request: Callable[[Request, socket.socket], None] = self.ok
+        self.on_response: Callable[[Response, socket.socket], None] = lambda _r, _s: None
         self.received: list[Any] = []
         self.raw = b""
         self.sockets: list[socket.socket] = []
@@ -69,6 +70,8 @@ class FarEnd:
                 self.received.append(message)
                 if isinstance(message, Request):
                     self.on_request(message, sock)
+                elif isinstance(message, Response):
+                    self.on_response(message, sock)
 
         self.loop.add_reader(sock.fileno(), readable)
 
