@@ -1,0 +1,42 @@
+"""Two ladders on one clock, as the command prints them."""
+
+from __future__ import annotations
+
+from imsbench.run.sidebyside import side_by_side
+
+
+def line(at: float, direction: str, text: str, *, protected: bool = True) -> dict[str, object]:
+    """One message of a ladder."""
+    return {"at": at, "direction": direction, "text": text, "protected": protected}
+
+
+CALLER = [
+    line(1.0, "->", "INVITE sip:b SIP/2.0"),
+    line(1.0105, "<-", "180 Ringing", protected=False),
+]
+CALLEE = [line(1.002, "<-", "INVITE sip:b SIP/2.0"), line(1.003, "->", "180 Ringing")]
+
+
+def test_both_sides_stand_in_time_order_on_one_clock() -> None:
+    header, rule, *rows = side_by_side(CALLER, CALLEE, 80)
+    assert header.split("|")[1:] == [" calling phone".ljust(33), " called phone"]
+    assert set(rule) == {"-"}
+    assert [row.split("|")[0].strip() for row in rows] == ["0.0 ms", "2.0 ms", "3.0 ms", "10.5 ms"]
+    cells = [[cell.strip() for cell in row.split("|")[1:]] for row in rows]
+    assert cells == [
+        ["-> * INVITE sip:b", ""],
+        ["", "<- * INVITE sip:b"],
+        ["", "-> * 180 Ringing"],
+        ["<-   180 Ringing", ""],
+    ]
+
+
+def test_no_line_is_wider_than_it_may_be() -> None:
+    long = [line(0.0, "->", "INVITE sip:" + "x" * 300 + " SIP/2.0")]
+    for width in (60, 80, 140):
+        assert all(len(text) <= width for text in side_by_side(long, long, width))
+    assert "…" in side_by_side(long, [], 80)[2]
+
+
+def test_no_messages_are_no_lines() -> None:
+    assert side_by_side([], [], 80) == []
