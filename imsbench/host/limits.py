@@ -45,7 +45,7 @@ class Needs:
     ip_version: int = 4
     """4 or 6."""
     connections_per_phone: int = 2
-    """TCP connections that a phone may hold at once (TS 33.203 §7.1: one each way)."""
+    """TCP connections, and UDP sockets, that a phone may hold at once (TS 33.203 §7.1)."""
     embedded: bool = True
     """Whether the target's end of each connection is on this host too, in one process."""
     tun: bool = True

@@ -53,6 +53,8 @@ def disagreements(sections: Mapping[str, object]) -> list[Disagreement]:
         )
     if phones:
         found += ((f"phones.{name}", text) for name, text in lonely(phones.algs, phones.ealgs))
+    if target and phones and target.kind == "null" and phones.transport == "udp":
+        found.append(("phones.transport", "is udp, but a null target speaks TCP only"))
     if target and phones and target.ipsec and phones.ipsec == "off":
         found.append(("target.ipsec", f"is {target.ipsec}, but phones.ipsec is off"))
     if target and simulators:

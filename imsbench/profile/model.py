@@ -70,6 +70,10 @@ class Phones(Settings):
     """The phones' IP version; each phone has an address of its own."""
     ipsec: Literal["auto", "userspace", "kernel", "off"] = "auto"
     """Who does ESP; off: no sec-agree headers, everything in clear."""
+    transport: Literal["tcp", "udp"] = "tcp"
+    """udp: all but requests over 1,300 bytes, which go by TCP (RFC 3261 §18.1.1)."""
+    timers: Literal["rfc3261", "3gpp"] = "rfc3261"
+    """Values of T1, T2 and T4: of RFC 3261, or those of a phone in TS 24.229 table 7.7.1."""
     algs: Annotated[tuple[Alg, ...], Algorithms] = ("hmac-sha-1-96",)
     """Integrity algorithms, in order; each is offered with every one of ealgs that goes with it."""
     ealgs: Annotated[tuple[Ealg, ...], Algorithms] = ("null",)
@@ -107,6 +111,11 @@ class Phones(Settings):
     """Longest wait for a final response to any other request, seconds (RFC 3261 Timer F)."""
 
     @property
+    def timer_values(self) -> tuple[float, float, float]:
+        """T1, T2 and T4, seconds."""
+        return (2.0, 16.0, 17.0) if self.timers == "3gpp" else (0.5, 4.0, 5.0)
+
+    @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """(alg, ealg) offered, the preferred first (TS 33.203 annex H)."""
         return combine(self.algs, self.ealgs)
@@ -118,6 +127,8 @@ class Phones(Settings):
             raise ValueError(f"port_uc_first + port_uc_count reaches {last}; at most 65535")
         if self.port_uc_first <= self.port_us <= last:
             raise ValueError("port_us lies in the ring of port_uc; they must differ")
+        if self.transport == "udp" and self.keepalive == "crlf":
+            raise ValueError("keepalive crlf is for TCP (RFC 5626 §3.5.1), transport is udp")
         return self
 
 

@@ -151,8 +151,8 @@ class Profile(Settings):
         workers = self.generator.workers
         article = "" if self.target.name else "the "
         return (
-            f"{_count(self.subscribers.count, 'phone')} over IPv{self.phones.ip_version} and TCP, "
-            f"{protection}, against {article}{self.target.title}: {load} "
+            f"{_count(self.subscribers.count, 'phone')} over IPv{self.phones.ip_version} and "
+            f"{self.phones.transport.upper()}, {protection}, against {article}{self.target.title}: {load} "
             f"({_ARRIVALS[self.generator.arrivals]} arrivals, seed {self.seed}, "
             f"{_count(workers, 'worker')}, at least {spell_duration(self.duration_s)})."
         )

@@ -91,7 +91,8 @@ def _phones(profile: Profile) -> str:
     else:
         only = " with integrity protection only" if phones.ealgs == ("null",) else ""
         said.append(f"IPsec{only} ({spell_protection(phones)})")
-    said += ["SIP over TCP", f"one IPv{phones.ip_version} address per phone"]
+    by = "TCP" if phones.transport == "tcp" else "UDP (requests over 1,300 bytes: TCP)"
+    said += [f"SIP over {by}", f"one IPv{phones.ip_version} address per phone"]
     if phones.subscribe_reg_event:
         said.append("registration event subscription")
     if phones.tcp_idle_close is None:

@@ -102,6 +102,7 @@ def core_config(profile: Profile, node: Node) -> dict[str, Any]:
         "rx_grace_s": target.rx_grace,
         "loss_share": target.loss_share,
         "algs": [[alg, ealg] for alg, ealg in phones.mechanisms],
+        "timers": list(phones.timer_values),
         "seed": profile.seed,
     }
 

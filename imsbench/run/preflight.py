@@ -19,8 +19,7 @@ def needs(profile: Profile) -> limits.Needs:
         phones=max(step.registered for step in profile.steps()),
         workers=profile.generator.workers,
         ip_version=phones.ip_version,
-        # Protected: one each way (TS 33.203 §7.1). In clear all goes over the phone's own one.
-        connections_per_phone=2 if protected else 1,
+        connections_per_phone=_sockets_per_phone(profile),
         embedded=profile.target.kind != "external",
         tun=configs.needs_tun(profile),
         port_uc_first=phones.port_uc_first,
@@ -54,6 +53,15 @@ def refuse_if_lacking(profile: Profile) -> None:
     """RunRefused with everything that this host lacks for the profile's load."""
     if text := limits.refusal(findings(profile)):
         raise RunRefused(text, HOST_LACKS)
+
+
+def _sockets_per_phone(profile: Profile) -> int:
+    """Protected: one connection each way (TS 33.203 §7.1). In clear all goes over the phone's own one."""
+    connections = 2 if profile.phones.ipsec != "off" else 1
+    if profile.phones.transport == "tcp":
+        return connections
+    # UDP sockets likewise, and connections both ways for what is too large for them.
+    return connections + 2
 
 
 def _shortest_period_s(profile: Profile) -> float:

@@ -55,6 +55,8 @@ class StepRun:
         worker: int,
         workers: int,
         drain_s: float,
+        t1_s: float = 0.5,
+        transaction_timeout_s: float = 32.0,
         on_done: Callable[[], None],
         on_evaluated: Callable[[], None] = lambda: None,
         on_drain: Callable[[], None] = lambda: None,
@@ -83,6 +85,7 @@ class StepRun:
         self._share = {"share": worker, "shares": workers}
         self._seed = f"{seed}/{step.index}"
         self._drain_s = drain_s
+        self._timers = {"t1_s": t1_s, "transaction_timeout_s": transaction_timeout_s}
         self._drained_by = 0.0
         self._on_done = on_done
         self._queue: deque[Phone] = deque()
@@ -140,7 +143,7 @@ class StepRun:
     def _plan_calls(self, step: Step) -> None:
         """Attempts at the step's rate; those of the warm-up belong to no step."""
         assert step.calls is not None
-        mix = call_mix(step.calls)
+        mix = call_mix(step.calls, **self._timers)
         self._phones.step = -1 if step.warm_up_s else step.index
         if step.warm_up_s:
             evaluated_at = self.first_due_at + step.warm_up_s
@@ -257,9 +260,13 @@ class StepRun:
         self._on_done()
 
 
-def call_mix(calls: profile.Calls) -> CallMix:
+def call_mix(
+    calls: profile.Calls, *, t1_s: float = 0.5, transaction_timeout_s: float = 32.0
+) -> CallMix:
     """The calls of a profile, as the phones take them."""
     settings = CallSettings(
+        t1_s=t1_s,
+        transaction_timeout_s=transaction_timeout_s,
         preconditions=calls.preconditions,
         reliable_ringing=calls.reliable_ringing,
         ringing=calls.ringing,

@@ -136,6 +136,7 @@ class Worker:
             user_agent=phones.user_agent,
             registration_timeout_s=phones.registration_timeout,
             transaction_timeout_s=phones.transaction_timeout,
+            transport=phones.transport,
         )
         source = random.Random(f"{self._profile.seed}/{self._worker}")
         start = int.from_bytes(os.urandom(8))
@@ -143,12 +144,19 @@ class Worker:
 
     def _engine_settings(self) -> EngineSettings:
         phones = self._profile.phones
+        protected, udp = phones.ipsec != "off", phones.transport == "udp"
+        t1_s, t2_s, t4_s = phones.timer_values
         return EngineSettings(
             ip_version=phones.ip_version,
-            port_us=phones.port_us if phones.ipsec != "off" else 0,
+            port_us=phones.port_us if protected else 0,
             outer_device=OUTER_DEVICE,
             idle_close_s=phones.tcp_idle_close or 0.0,
             keepalive_s=phones.keepalive_interval if phones.keepalive == "crlf" else 0.0,
+            t1_s=t1_s,
+            t2_s=t2_s,
+            t4_s=t4_s,
+            udp=udp,
+            clear_port=phones.clear_port if udp and not protected else 0,
         )
 
     def _phone_addresses(self) -> dict[int, str]:
@@ -224,6 +232,8 @@ class Worker:
             worker=self._worker,
             workers=self._workers,
             drain_s=drain_s(self._profile, step),
+            t1_s=self._profile.phones.timer_values[0],
+            transaction_timeout_s=self._profile.phones.transaction_timeout,
             on_done=self._step_done,
             on_evaluated=self._health.begin,
             on_drain=self._on_drain,
