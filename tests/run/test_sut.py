@@ -155,7 +155,7 @@ def test_cpu_and_memory_of_a_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         write_process(tmp_path, pid, parent, 100)
     write_host(tmp_path, "0 0 0 0 0 0 0 0 0 0")
     now = 1000.0
-    monkeypatch.setattr(sut.time, "monotonic", lambda: now)
+    monkeypatch.setattr("imsbench.run.sut.time.monotonic", lambda: now)
     target = sut.Target(lambda: [10], proc=tmp_path)
     usage = sut.Usage(target, 1000.0, 1040.0)
     usage.look(now)
@@ -180,7 +180,7 @@ def test_what_ended_with_nobody_waiting_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(sut.time, "monotonic", lambda: now)
+    monkeypatch.setattr("imsbench.run.sut.time.monotonic", lambda: now)
     write_host(tmp_path, "0 0 0 0 0 0 0 0 0 0")
     write_process(tmp_path, 10, 1, 0)
     write_process(tmp_path, 20, 1, 5000)
