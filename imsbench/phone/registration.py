@@ -87,7 +87,7 @@ async def abandon(phone: Phone, close_timeout_s: float = 0.0) -> None:
     if client is not None:
         await Close(client, close_timeout_s, phone)
     if clear is not None:
-        await Close(clear, close_timeout_s)
+        await Close(clear, close_timeout_s, phone)
     if older is not None:
         await Unprotect(older[0])
     if sas is not None:

@@ -136,6 +136,7 @@ def _config_of(path: str) -> dict[str, Any]:
             "mean_s": target.delay.mean,
             "sigma": target.delay.sigma,
         },
+        "timers": list(profile.phones.timer_values),
         "seed": profile.seed,
     }
 

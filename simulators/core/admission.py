@@ -9,7 +9,7 @@ from imsbench.protocol.address import parse_name_addr, parse_uri, same_address, 
 from imsbench.protocol.sip import Request
 from simulators.core.agreement import unknown_extensions, verify
 from simulators.core.answer import Answer, refusal
-from simulators.core.transport import SipConnection
+from simulators.core.ways import Way
 
 
 class Admission:
@@ -18,7 +18,7 @@ class Admission:
     def __init__(self, counters: Counter[str]) -> None:
         self._counters = counters
 
-    def check(self, connection: SipConnection, request: Request, *, ipsec: bool) -> Answer | None:
+    def check(self, connection: Way, request: Request, *, ipsec: bool) -> Answer | None:
         """The refusal of a request, or None."""
         if request.method == "REGISTER":
             refused = unknown_extensions(request)
@@ -38,7 +38,7 @@ class Admission:
             return refusal(403, "only REGISTER on the unprotected port")
         return None
 
-    def _inside(self, connection: SipConnection, request: Request) -> Answer | None:
+    def _inside(self, connection: Way, request: Request) -> Answer | None:
         held = connection.sas
         assert held is not None
         if held.state not in ("temporary", "established"):

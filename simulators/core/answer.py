@@ -33,6 +33,20 @@ REASONS = {
 """Reason phrases (RFC 3261 §21, RFC 3329 §2, RFC 6665 §8.3.2)."""
 
 
+METHODS = frozenset(
+    (
+        "REGISTER", "SUBSCRIBE", "NOTIFY", "INVITE", "ACK", "BYE", "CANCEL", "PRACK", "UPDATE",
+        "INFO", "OPTIONS", "MESSAGE", "REFER", "PUBLISH",
+    )
+)  # fmt: skip
+"""Counted by name; the names of all others are the phones' to choose, and without end."""
+
+
+def counted(method: str) -> str:
+    """A method as counters name it."""
+    return method if method in METHODS else "other"
+
+
 @dataclass(slots=True)
 class Challenge:
     """What a 401 carries, with the keys that are for the P-CSCF alone (TS 24.229 §5.4.1.2.1A)."""

@@ -6,16 +6,16 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable
 
 from imsbench.host.backend import BackendError, SaBackend
 from imsbench.protocol.address import host_port, parse_name_addr
 from imsbench.protocol.sip import Request, Response, response_to, serialize_message
 from simulators.core.admission import Admission
 from simulators.core.agreement import Offer, read_offer
-from simulators.core.answer import Answer, refusal
+from simulators.core.answer import Answer, counted, refusal
 from simulators.core.callend import Calls
 from simulators.core.callsetup import CallSetup, Routes
+from simulators.core.delivery import Delivery
 from simulators.core.icscf import Icscf
 from simulators.core.phones import Phone
 from simulators.core.policy import RxPolicy
@@ -28,14 +28,10 @@ from simulators.core.security import SecurityAssociations
 from simulators.core.sessions import Sessions
 from simulators.core.settings import CoreSettings, Impairment
 from simulators.core.transport import SipConnection
+from simulators.core.unreliable import Unreliable
+from simulators.core.ways import DatagramFlow, Udp, Way
 
 TIMER_F_S = 32.0  # RFC 3261 §17.1.2.2
-_METHODS = frozenset(
-    (
-        "REGISTER", "SUBSCRIBE", "NOTIFY", "INVITE", "ACK", "BYE", "CANCEL", "PRACK", "UPDATE",
-        "INFO", "OPTIONS", "MESSAGE", "REFER", "PUBLISH",
-    )
-)  # fmt: skip
 _LOG = logging.getLogger(__name__)
 
 
@@ -70,7 +66,11 @@ class Pcscf:
         port = settings.listen[1] if backend is None else settings.port_ps
         self._sent_by = host_port(settings.listen[0], port)
         self._path = f"<sip:term@{host_port(*settings.listen)};lr>"
-        proxy = Proxy(settings, self, self._impairment, counters)
+        host = settings.listen[0]
+        unreliable = Unreliable(settings, self._impairment, counters)
+        self.udp = Udp(self, unreliable, counters, host)
+        self._ways = Delivery(self, self.udp, host, self._sent_by, counters)
+        proxy = Proxy(settings, self._ways, self._impairment, counters)
         routes = Routes(settings, scscf.name)
         self.calls = Calls(settings.faults, settings.seed, proxy, self, counters)
         setup = CallSetup(proxy, self.calls, routes, icscf, scscf, self, counters)
@@ -108,14 +108,14 @@ class Pcscf:
 
     # -- messages
 
-    def on_message(self, connection: SipConnection, message: Request | Response) -> None:
+    def on_message(self, connection: Way, message: Request | Response) -> None:
         """Serve one message of a phone."""
         if connection.sas is not None and self.security is not None:
             self.security.used(connection.sas)
         if isinstance(message, Response):
             self._on_response(message)
             return
-        method = message.method if message.method in _METHODS else "other"
+        method = counted(message.method)
         self.counters[f"received {method}"] += 1
         refused = self._admission.check(connection, message, ipsec=self.security is not None)
         if refused is not None:
@@ -129,22 +129,35 @@ class Pcscf:
         else:
             self._on_session_request(connection, message)
 
-    def _on_session_request(self, connection: SipConnection, request: Request) -> None:
+    def _on_session_request(self, connection: Way, request: Request) -> None:
         """What is of a call goes on by the SAs, or the connection, of a registered phone only."""
         impi = connection.sas.impi if connection.sas is not None else connection.impi
-        phone = self._phones.get(impi)
+        phone = self._phones.get(impi) or self._by_datagrams(connection, request)
         if phone is not None:
             self.sessions.on_request(connection, phone, request)
             return
         self.counters["requests of phones that are not registered"] += 1
         self._answer(connection, request, refusal(403, "not registered by this way"))
 
+    def _by_datagrams(self, connection: Way, request: Request) -> Phone | None:
+        """ipsec off: the phone that uses UDP and sends what is too large for it by TCP."""
+        if self.security is not None:
+            return None
+        try:
+            identity = canonical(parse_name_addr(request.get("from") or "").uri)
+        except ValueError:
+            return None
+        phone = self._by_identity.get(identity)
+        if phone is None or phone.datagrams is None or phone.address != connection.peer_address:
+            return None
+        return phone
+
     def phone(self, impi: str) -> Phone | None:
         """The phone that is registered with a private identity."""
         return self._phones.get(impi)
 
     def _on_response(self, response: Response) -> None:
-        method = response.method if response.method in _METHODS else "other"
+        method = counted(response.method)
         self.counters[f"received {response.status} {method}"] += 1
         if self.sessions.on_response(response) or response.status < 200:
             return
@@ -156,7 +169,7 @@ class Pcscf:
         timer.cancel()
         on_answer(response)
 
-    async def _on_register(self, connection: SipConnection, request: Request) -> None:
+    async def _on_register(self, connection: Way, request: Request) -> None:
         """A REGISTER's way to the S-CSCF and back; a defect of ours is a 500 and a count."""
         try:
             answer = await self._register(connection, request)
@@ -166,7 +179,7 @@ class Pcscf:
             answer = refusal(500, "internal error")
         self._answer(connection, request, answer)
 
-    async def _register(self, connection: SipConnection, request: Request) -> Answer:
+    async def _register(self, connection: Way, request: Request) -> Answer:
         try:
             register = parse_register(request)
         except ValueError as error:
@@ -193,7 +206,7 @@ class Pcscf:
         answer = await self._icscf.register(register, protected, phone)
         return self._conclude(connection, register, answer, offer, phone)
 
-    def _is_protected(self, connection: SipConnection, register: Register) -> bool:
+    def _is_protected(self, connection: Way, register: Register) -> bool:
         """integrity-protected of TS 24.229 §5.2.2: it came in by an established SA.
 
         With ipsec off the connection on which the phone was authenticated stands for the SA; a
@@ -207,7 +220,7 @@ class Pcscf:
 
     def _conclude(
         self,
-        connection: SipConnection,
+        connection: Way,
         register: Register,
         answer: Answer,
         offer: Offer | None,
@@ -229,9 +242,7 @@ class Pcscf:
                 self.security.give_up(held)
         return answer
 
-    def _protect(
-        self, connection: SipConnection, register: Register, answer: Answer, offer: Offer
-    ) -> Answer:
+    def _protect(self, connection: Way, register: Register, answer: Answer, offer: Offer) -> Answer:
         """Install the four SAs of a challenge; only then may the 401 leave (TS 33.203 §7.2)."""
         assert self.security is not None
         assert answer.challenge is not None
@@ -250,9 +261,10 @@ class Pcscf:
         answer.headers.append(("security-server", held.security_server))
         return answer
 
-    def _remember(self, connection: SipConnection, phone: Phone, answer: Answer) -> None:
+    def _remember(self, connection: Way, phone: Phone, answer: Answer) -> None:
         """Registered or refreshed: requests to the phone go by this way now."""
         phone.address = connection.peer_address
+        phone.datagrams = connection if isinstance(connection, DatagramFlow) else None
         if self.security is not None and connection.sas is not None:
             self.security.establish(connection.sas, answer.expires_s)
             phone.sas = connection.sas
@@ -284,7 +296,7 @@ class Pcscf:
             for held in self.security.of(phone.impi):
                 self.security.give_up(held)
 
-    def _on_subscribe(self, connection: SipConnection, request: Request) -> Answer:
+    def _on_subscribe(self, connection: Way, request: Request) -> Answer:
         """A SUBSCRIBE of a registered phone, with its identity checked (TS 24.229 §5.2.6.3)."""
         try:
             identity = canonical(parse_name_addr(request.get("from") or "").uri)
@@ -301,18 +313,14 @@ class Pcscf:
 
     # -- answers and requests to phones
 
-    def _answer(self, connection: SipConnection, request: Request, answer: Answer) -> None:
+    def _answer(self, connection: Way, request: Request, answer: Answer) -> None:
         """Send an answer, or delay or lose it as injected; then what follows it."""
         if request.method == "ACK":  # RFC 3261 §17.1.1.3: never answered
             return
-        method = request.method if request.method in _METHODS else "other"
+        method = counted(request.method)
         self.counters[f"answered {answer.status}"] += 1
         self.counters[f"sent {answer.status} {method}"] += 1
         delay_s = self._impairment.draw(request.method, answer.status)
-        if delay_s is None:
-            self.counters["answers lost as injected"] += 1
-            self._follow(answer)
-            return
         tag = answer.local_tag or f"{self._random.getrandbits(48):012x}"
         response = response_to(
             request, answer.status, answer.reason, to_tag=tag, headers=answer.headers
@@ -321,13 +329,17 @@ class Pcscf:
         if request.method == "SUBSCRIBE" and answer.status == 200:
             response.headers.append(("record-route", f"<sip:{self._sent_by};lr>"))
         data = serialize_message(response)
-        if delay_s:
+        if delay_s is None:
+            self.counters["answers lost as injected"] += 1
+            connection.lose(data)
+            self._follow(answer)
+        elif delay_s:
             loop = asyncio.get_running_loop()
             loop.call_later(delay_s, self._write, connection, data, answer)
         else:
             self._write(connection, data, answer)
 
-    def _write(self, connection: SipConnection, data: bytes, answer: Answer) -> None:
+    def _write(self, connection: Way, data: bytes, answer: Answer) -> None:
         if not connection.write(data):
             self.counters["answers without a connection"] += 1
         self._follow(answer)
@@ -340,25 +352,14 @@ class Pcscf:
         """A request towards a phone: over our own connection, with ipsec off over the phone's."""
         branch = f"z9hG4bK{self._random.getrandbits(64):016x}"
         request.branch = branch
-        request.headers.insert(0, ("via", self.via(branch)))
+        request.headers.insert(0, ("via", self._ways.via(branch)))
         if request.method == "NOTIFY":
             request.headers.insert(1, ("record-route", f"<sip:{self._sent_by};lr>"))
         timer = asyncio.get_running_loop().call_later(TIMER_F_S, self._not_answered, branch)
         self._transactions[branch] = (on_answer, timer)
         self.counters[f"sent {request.method}"] += 1
-        self.deliver(phone, serialize_message(request), lambda: self._not_answered(branch))
-
-    def via(self, branch: str) -> str:
-        """The Via of this P-CSCF."""
-        return f"SIP/2.0/TCP {self._sent_by};branch={branch}"
-
-    def deliver(self, phone: Phone, data: bytes, on_failed: Callable[[], None]) -> None:
-        """Bytes towards a phone: over our own connection, with ipsec off over the phone's."""
-        if phone.sas is not None and phone.sas.link is not None:
-            phone.sas.link.send(data, on_failed)
-        elif phone.flow is None or not phone.flow.write(data):
-            self.counters["requests without a connection to the phone"] += 1
-            on_failed()
+        data = serialize_message(request)
+        self._ways.deliver(phone, data, lambda: self._not_answered(branch))
 
     def _not_answered(self, branch: str) -> None:
         transaction = self._transactions.pop(branch, None)
@@ -375,6 +376,10 @@ class Pcscf:
             timer.cancel()
         self._transactions.clear()
         self.sessions.close()
+        self.udp.close()
+        for phone in self._phones.values():
+            if phone.datagrams is not None and phone.datagrams.link is not None:
+                phone.datagrams.link.abort()
         for connection in list(self.connections):
             connection.abort()
         if self.security is not None:

@@ -1,4 +1,7 @@
-"""The P-CSCF's own connection to a phone: port_pc -> port_us, inside SA pair 2 (TS 33.203 §7.1)."""
+"""The P-CSCF's own connection to a phone: port_pc -> port_us, inside SA pair 2 (TS 33.203 §7.1).
+
+In clear there is one only to phones that use UDP, for what is too large for it.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,24 @@ OnFailed = Callable[[], None]
 class PhoneLink:
     """Opened when there is something to send, and again after it was closed or reset."""
 
-    __slots__ = ("_closed", "_connection", "_device", "_opening", "_owner", "_queue", "_sas")
+    __slots__ = (
+        "_closed", "_connection", "_device", "_far_end", "_near_end", "_opening", "_owner", "_queue",
+        "_sas",
+    )  # fmt: skip
 
-    def __init__(self, owner: ConnectionOwner, sas: PhoneSas, device: str) -> None:
+    def __init__(
+        self,
+        owner: ConnectionOwner,
+        near_end: tuple[str, int],
+        far_end: tuple[str, int],
+        *,
+        device: str = "",
+        sas: PhoneSas | None = None,
+    ) -> None:
+        """near_end: our address and port, 0: any; sas: what carries it."""
         self._owner = owner
+        self._near_end = near_end
+        self._far_end = far_end
         self._sas = sas
         self._device = device
         self._connection: SipConnection | None = None
@@ -42,12 +59,11 @@ class PhoneLink:
             self._opening = asyncio.get_running_loop().create_task(self._open())
 
     async def _open(self) -> None:
-        sas, counters = self._sas.sas, self._owner.counters
+        counters = self._owner.counters
         try:
             sock = await connect(
-                sas.pcscf_address,
-                sas.port_pc,
-                (sas.phone_address, sas.port_us),
+                *self._near_end,
+                self._far_end,
                 device=self._device,
                 timeout_s=CONNECT_TIMEOUT_S,
             )

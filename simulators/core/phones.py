@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from imsbench.protocol.sip import Request
 from simulators.core.registrar import OnAnswer
 from simulators.core.security import PhoneSas
-from simulators.core.transport import SipConnection
+from simulators.core.ways import DatagramFlow, Way
 
 if TYPE_CHECKING:
     from simulators.core.calls import Call
@@ -18,7 +18,7 @@ class Phone:
     """A phone that is registered, or registering, through this P-CSCF: the S-CSCF's way to it."""
 
     __slots__ = (
-        "_pcscf", "address", "associated", "calls", "flow", "identities", "impi", "sas",
+        "_pcscf", "address", "associated", "calls", "datagrams", "flow", "identities", "impi", "sas",
         "service_route", "signalling",
     )  # fmt: skip
 
@@ -29,8 +29,10 @@ class Phone:
         """Its IP address."""
         self.sas: PhoneSas | None = None
         """The set that requests to it use; None before it is registered, and with ipsec off."""
-        self.flow: SipConnection | None = None
+        self.flow: Way | None = None
         """ipsec off: the connection it used last."""
+        self.datagrams: DatagramFlow | None = None
+        """How it registered, if that was by UDP: requests to it go so, too."""
         self.identities: frozenset[str] = frozenset()
         """Its registered public identities."""
         self.associated: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ final         INVITE: 2xx repeated until the ACK pass on (RFC 6026 §7.1), other
               (Timer H); gone after 32 s                         other: gone at once, as on any reliable
               transport (Timer J is 0)
 
-All transports are reliable, so nothing is retransmitted here; what phones retransmit does no harm.
+Nothing is retransmitted here: UDP is made reliable below (``unreliable``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from simulators.core.calls import Call
 from simulators.core.phones import Phone
 from simulators.core.relay import mark_source, outgoing, returning
 from simulators.core.settings import CoreSettings, Impairment
-from simulators.core.transport import SipConnection
+from simulators.core.ways import Way
 
 TRANSACTION_S = 32.0
 """64·T1: Timers B, F, H, L and M (RFC 3261 §17, RFC 6026 §8)."""
@@ -61,7 +61,7 @@ class Transaction:
         "timer_c", "to_tag", "vias",
     )  # fmt: skip
 
-    def __init__(self, connection: SipConnection, phone: Phone, request: Request, branch: str):
+    def __init__(self, connection: Way, phone: Phone, request: Request, branch: str):
         self.request = request
         self.connection = connection
         """Where it came from; its responses go there."""
@@ -127,7 +127,7 @@ class Proxy:
         """The transaction of a phone's request with this branch (RFC 3261 §17.2.3)."""
         return self._servers.get((phone.impi, branch, method))
 
-    def open(self, connection: SipConnection, phone: Phone, request: Request) -> Transaction:
+    def open(self, connection: Way, phone: Phone, request: Request) -> Transaction:
         """A new transaction; it must be answered or forwarded."""
         transaction = Transaction(connection, phone, request, self.new_branch())
         self._servers[phone.impi, request.branch, request.method] = transaction
@@ -305,6 +305,7 @@ class Proxy:
             delay_s = self._impairment.draw(response.method, status)
         if delay_s is None:
             self._counters["answers lost as injected"] += 1
+            transaction.connection.lose(data)
         elif delay_s:
             asyncio.get_running_loop().call_later(delay_s, self._write, transaction, data)
         else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from imsbench.host.backend import BackendError, SaBackend
 from imsbench.protocol.secagree import SaSet, sa_set, serialize_security
@@ -18,6 +18,9 @@ from simulators.core.agreement import Offer, server_mechanisms
 from simulators.core.phonelink import PhoneLink
 from simulators.core.settings import REG_AWAIT_AUTH_S, CoreSettings
 from simulators.core.transport import ConnectionOwner, SipConnection
+
+if TYPE_CHECKING:
+    from simulators.core.ways import DatagramFlow
 
 MARGIN_S = 30.0  # TS 33.203 §7.4: SA lifetime beyond the registration's expiry
 CLOSE_GRACE_S = 2.0  # for FINs inside the SAs
@@ -33,7 +36,7 @@ class PhoneSas:
     """One SA set at the P-CSCF, with what runs inside it."""
 
     __slots__ = (
-        "accepted", "client_entries", "expires_at", "impi", "link", "sas", "security_server",
+        "accepted", "client_entries", "expires_at", "flow", "impi", "link", "sas", "security_server",
         "state", "takes_over", "timer",
     )  # fmt: skip
 
@@ -57,6 +60,8 @@ class PhoneSas:
         """Connections port_uc -> port_ps."""
         self.link: PhoneLink | None = None
         """Our connection port_pc -> port_us."""
+        self.flow: DatagramFlow | None = None
+        """The phone's datagrams port_uc -> port_ps, and ours port_pc -> port_us."""
 
 
 class SecurityAssociations:
@@ -107,7 +112,13 @@ class SecurityAssociations:
         self._backend.install(sas)
         self.count += 4
         held = PhoneSas(impi, sas, serialize_security(mechanisms), offer.entries)
-        held.link = PhoneLink(self._owner, held, self._backend.device)
+        held.link = PhoneLink(
+            self._owner,
+            (sas.pcscf_address, sas.port_pc),
+            (sas.phone_address, sas.port_us),
+            device=self._backend.device,
+            sas=held,
+        )
         self._by_flow[address, client.port_c] = held
         self._by_impi.setdefault(impi, []).append(held)
         self._ports_pc.add((address, port_pc))

@@ -56,6 +56,8 @@ class ReferenceCore:
         if backend is not None:
             backend.attach(asyncio.get_running_loop().add_reader)
             await self._listen("protected", host, settings.port_ps, backend.device)
+            assert self.pcscf.security is not None
+            self.pcscf.udp.listen_protected(settings.port_ps, backend.device, self.pcscf.security)
             if backend.device:
                 self._refuser = ClearRefuser(host, settings.port_ps, backend.device, self.counters)
         if self._hss is not None:
@@ -65,6 +67,7 @@ class ReferenceCore:
         if self.policy is not None:
             await self.policy.connect()
         self.address = await self._listen("clear", host, port, "")
+        self.pcscf.udp.listen(self.address[1])
 
     async def _listen(self, kind: Kind, host: str, port: int, device: str) -> tuple[str, int]:
         sock = listening_socket(host, port, device=device)

@@ -18,7 +18,7 @@ from simulators.core.callsetup import CallSetup, Refused, Routes
 from simulators.core.phones import Phone
 from simulators.core.proxy import Proxy, Transaction
 from simulators.core.relay import DIALOG_HOPS, INITIAL_HOPS, max_forwards, routes_of
-from simulators.core.transport import SipConnection
+from simulators.core.ways import Way
 
 ALLOWED = "INVITE, ACK, CANCEL, BYE, PRACK, UPDATE, INFO, MESSAGE, REFER, NOTIFY, OPTIONS"
 _NOT_IN_DIALOG = frozenset(("REGISTER", "SUBSCRIBE", "PUBLISH"))
@@ -59,7 +59,7 @@ class Sessions:
 
     # -- requests
 
-    def on_request(self, connection: SipConnection, phone: Phone, request: Request) -> None:
+    def on_request(self, connection: Way, phone: Phone, request: Request) -> None:
         """Serve a request of a phone that came in by its own SAs, or its own connection."""
         if request.method == "ACK":
             self._on_ack(phone, request)

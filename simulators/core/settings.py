@@ -95,6 +95,8 @@ class CoreSettings:
     """How long an INVITE may ring after its last provisional response (RFC 3261 §16.6: over 3 minutes)."""
     faults: Faults = field(default_factory=Faults)
     """What goes wrong with calls, on purpose."""
+    timers: tuple[float, float, float] = (0.5, 4.0, 5.0)
+    """T1, T2 and T4 towards phones that use UDP, seconds (TS 24.229 table 7.7.1)."""
     seed: int = 1
     """Seed of delays, losses, faults and tags."""
 
@@ -107,6 +109,8 @@ class CoreSettings:
             raise ValueError("loss_share is a share, 0..1")
         if min(self.timer_c_s, self.rx_timeout_s, self.rx_bearer_timeout_s) <= 0:
             raise ValueError("timer_c_s, rx_timeout_s and rx_bearer_timeout_s must be positive")
+        if min(self.timers) <= 0:
+            raise ValueError("timers must be positive")
         if self.rx_grace_s < 0:
             raise ValueError("rx_grace_s must not be negative")
         if self.port_ps in (5060, 5061, self.listen[1]):  # TS 33.203 §7.1
@@ -126,6 +130,9 @@ class CoreSettings:
         values: dict[str, Any] = {name: config[name] for name in plain if name in config}
         if config.get("algs"):
             values["algs"] = tuple((str(alg), str(ealg)) for alg, ealg in config["algs"])
+        if config.get("timers"):
+            t1_s, t2_s, t4_s = config["timers"]
+            values["timers"] = (float(t1_s), float(t2_s), float(t4_s))
         if config.get("delay"):
             values["delay"] = Distribution(**config["delay"])
         if config.get("faults"):

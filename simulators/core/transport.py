@@ -126,6 +126,9 @@ class SipConnection(asyncio.Protocol):
         transport.write(data)
         return True
 
+    def lose(self, data: bytes) -> None:
+        """A response that is lost as injected: nobody asks for it again on a connection."""
+
     def close(self) -> None:
         """Close after what is unsent (FIN)."""
         if self._transport is not None:
