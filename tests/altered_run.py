@@ -2,7 +2,7 @@
 
 Exit code and result are those of the run; what is altered is between the processes, where no profile
 reaches: keys that differ between phones and HSS, sequence numbers that the HSS has forgotten, a core
-that connects to the phones in clear.
+that connects to the phones in clear, a core that changes what it relays (altered_core.py).
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from imsbench.profile import load_profile
 from imsbench.run import configs, execute, topology
-from imsbench.run.coordinator import Coordinator
+from imsbench.run.coordinator import Coordinator, Modules
 from imsbench.run.find import running
 
 PHONE_PORT = 6101
@@ -77,7 +78,7 @@ def connect_in_clear(coordinator: Coordinator, step: int) -> None:
 
 
 def capture(out: Path) -> Any:
-    """tcpdump watches the core's links: phones.pcap, hss.pcap.
+    """tcpdump watches the core's links: phones.pcap, hss.pcap, pcrf.pcap.
 
     One thing is altered: phones' clear connections get their own ports out of the P-CSCF's ring of
     protected ones only, as chance would give them now and then.
@@ -91,9 +92,11 @@ def capture(out: Path) -> Any:
         ports = f"echo {configs.PORT_PC_FIRST} {last} > /proc/sys/net/ipv4/ip_local_port_range"
         worker = f"--net=/proc/{pids[topology.worker_name(0)]}/ns/net"
         subprocess.run(["nsenter", worker, "sh", "-c", ports], check=True, timeout=20)
-        for link, file in (("w0", "phones.pcap"), ("hss0", "hss.pcap")):
+        links = (("w0", "phones.pcap"), ("hss0", "hss.pcap"), ("pcrf0", "pcrf.pcap"))
+        for link, file in links:
             enter = ["nsenter", f"--net=/proc/{pids[topology.CORE]}/ns/net"]
-            dump = ["tcpdump", "-i", link, "-U", "-B", "16384", "-Z", "root", "-w", str(out / file)]
+            dump = ["tcpdump", "-i", link, "--immediate-mode", "-U", "-B", "16384", "-Z", "root"]
+            dump += ["-w", str(out / file)]
             process = subprocess.Popen([*enter, *dump], stderr=subprocess.PIPE)
             assert process.stderr is not None
             assert b"listening" in process.stderr.readline()
@@ -108,6 +111,7 @@ ALTERATIONS: dict[str, Callable[[Path], Any]] = {
     "forgotten-sqn": lambda _out: before_each_step(forget_sqn),
     "clear-connection": lambda _out: before_each_step(connect_in_clear),
     "captured": capture,
+    **{f"relayed-{what}": lambda _out: nullcontext() for what in ("identity", "offer", "answer")},
 }
 
 
@@ -115,9 +119,14 @@ def main() -> int:
     """Run it; the run's exit code."""
     alteration, profile, folder = sys.argv[1:]
     out = Path(folder)
+    modules = Modules()
+    if alteration.startswith("relayed-"):
+        os.environ["IMSBENCH_ALTERED_CORE"] = alteration.removeprefix("relayed-")
+        modules = Modules(core="tests.altered_core")
     with ALTERATIONS[alteration](out):
         try:
-            return execute.execute(load_profile(profile), lambda _event: None, out).exit_code
+            loaded = load_profile(profile)
+            return execute.execute(loaded, lambda _event: None, out, modules=modules).exit_code
         finally:
             for dump in DUMPS:
                 dump.terminate()
