@@ -178,12 +178,20 @@ def _execute(
     _say(profile.describe())
     with _Display() as watch:
         finished = execute.execute(profile, watch, out, pcap=pcap, unvouched=unvouched)
+    stored = finished.stored
+    for problem in stored.problems:
+        _complain(problem)
+    lines = [*finished.verdict, *finished.captures]
+    if stored.files:
+        lines.append(f"Result: {', '.join(map(str, stored.files))}")
     try:
-        _print_markdown(finished.report)
-        print("\n".join([*finished.verdict, *finished.captures]))
-        print(f"Result: {finished.folder}/result.json, {finished.folder}/report.md", flush=True)
+        if stored.report:
+            _print_markdown(stored.report)
+        print("\n".join(lines), flush=True)
     except BrokenPipeError:  # the reader has seen enough; the run's own exit code stands
         _drop_output()
+    except OSError as error:
+        return exits.gravest((finished.exit_code, _output_lost(error)))
     return finished.exit_code
 
 
@@ -231,8 +239,13 @@ def _print_failures(outcome: single.Single) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    for path in arguments.results:
-        sys.stdout.write(execute.render(path))
+    reports = [execute.render(path) for path in arguments.results]
+    try:
+        print("".join(reports), end="", flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return _output_lost(error)
     return exits.KEPT
 
 
@@ -368,6 +381,13 @@ def _drop_output() -> None:
     """Let the interpreter's last flush of standard output go nowhere instead of failing."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _output_lost(error: OSError) -> int:
+    """Say that standard output took no more (a full disk behind it); the exit code for it."""
+    _drop_output()
+    _complain(f"standard output could not be written: {error.strerror}")
+    return exits.HOST_LACKS
 
 
 def _say(text: str) -> None:

@@ -14,20 +14,19 @@ from imsbench.run.assemble import assemble
 from imsbench.run.capture import CaptureOrder
 from imsbench.run.coordinator import DEFAULT_MODULES, Coordinator, Modules
 from imsbench.run.events import Stage, Watcher
-from imsbench.run.exits import HOST_LACKS, UNVOUCHED, USAGE, RunRefused
+from imsbench.run.exits import HOST_LACKS, UNVOUCHED, USAGE, RunRefused, gravest
 from imsbench.run.record import RunRecord
+from imsbench.run.store import Stored, store
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A run that is over, written to disk."""
+    """A run that is over, written to disk as far as the disk took it."""
 
     result: RunResult
     """Everything measured."""
-    report: str
-    """The Markdown report."""
-    folder: Path
-    """Where both are."""
+    stored: Stored
+    """The report, and what was written where."""
     verdict: list[str]
     """How it ended, line by line."""
     captures: list[str]
@@ -36,7 +35,7 @@ class Finished:
     @property
     def exit_code(self) -> int:
         """The exit code of the command."""
-        return self.result.exit_code
+        return gravest((self.result.exit_code, self.stored.exit_code))
 
 
 def threshold_problem(text: str) -> str:
@@ -58,7 +57,7 @@ def execute(
 
     pcap: what is captured; unvouched: the exit code where the generator cannot vouch; modules: what
     the children run.
-    RunRefused if no load could be started, or the result cannot be written.
+    RunRefused if no load could be started; what could not be written is in ``stored``.
     """
     _make_folder(out)  # before the load, not after it
     if pcap is not None:
@@ -68,11 +67,9 @@ def execute(
     watch(Stage("writing the result"))
     folder = _folder(profile, record, out)
     result = assemble(profile, record, folder.name, unvouched=unvouched)
-    report = markdown.render(result)
-    (folder / "result.json").write_text(result.to_json(), encoding="utf-8")
-    (folder / "report.md").write_text(report, encoding="utf-8")
+    stored = store(result, folder)
     captures = [line for told in record.captures for line in capture.describe(told)]
-    return Finished(result, report, folder, _verdict(result, record), captures)
+    return Finished(result, stored, _verdict(result, record), captures)
 
 
 def render(path: Path) -> str:
@@ -84,7 +81,10 @@ def render(path: Path) -> str:
 
 
 def _folder(profile: Profile, record: RunRecord, out: Path) -> Path:
-    """A new folder: ``2025-01-31T12-00-00Z_quickstart_embedded``; never an old one again."""
+    """A new folder: ``2025-01-31T12-00-00Z_quickstart_embedded``; never an old one again.
+
+    It may not be there, if the disk has no room for it: writing into it will tell.
+    """
     name = f"{record.started:%Y-%m-%dT%H-%M-%SZ}_{profile.name}_{profile.target.kind}"
     number = 1
     while True:
@@ -93,6 +93,8 @@ def _folder(profile: Profile, record: RunRecord, out: Path) -> Path:
             folder.mkdir()
         except FileExistsError:
             number += 1
+        except OSError:
+            return folder
         else:
             return folder
 
