@@ -7,10 +7,10 @@ are null; NaN never enters. A file that is no result is a ResultError that says 
 
 from __future__ import annotations
 
-import json
 import pathlib
 from typing import Annotated, Any, Literal, Self
 
+import pydantic_core
 from pydantic import (
     AfterValidator,
     AwareDatetime,
@@ -338,8 +338,8 @@ class RunResult(Part):
     def from_json(cls, text: str | bytes) -> Self:
         """The inverse of to_json; ResultError says what is wrong."""
         try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            data = pydantic_core.from_json(text, allow_inf_nan=False)
+        except ValueError as error:  # also NaN, half of a surrogate pair, what nests too deeply
             raise ResultError(f"is not JSON: {error}") from None
         version = data.get("schema_version") if isinstance(data, dict) else None
         if version is None:

@@ -75,7 +75,10 @@ def test_damage_is_named(result: RunResult, spoil: object, what: str) -> None:
     assert what in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", "[" * 100_000, b"\xff\xfe\x00", "{}"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "3", "null", "[" * 100_000, b"\xff\xfe\x00", "{}", '{"a": NaN}'],
+)
 def test_what_is_no_result(text: str | bytes) -> None:
     with pytest.raises(ResultError):
         RunResult.from_json(text)
@@ -85,6 +88,12 @@ def test_what_is_no_result(text: str | bytes) -> None:
 def test_no_bytes_cause_a_traceback(data: bytes) -> None:
     with pytest.raises(ResultError):
         RunResult.from_json(data)
+
+
+def test_half_a_surrogate_pair_is_no_text(result: RunResult) -> None:
+    text = result.to_json().replace('"version": "1.2.3"', '"version": "\\ud800"')
+    with pytest.raises(ResultError, match="is not JSON"):  # it could not be written again
+        RunResult.from_json(text)
 
 
 def test_unreadable_files_are_named(tmp_path: pathlib.Path) -> None:
