@@ -185,14 +185,24 @@ def hss(result: RunResult) -> Lines:
         "- **Response time**: from the last byte of the request read to the first byte of the answer "
         "written, injected delay included."
     )
+    lags = {"the HSS": result.hss.loop_lag}
+    if result.core is not None:
+        lags["the core"] = result.core.loop_lag
+    for name, lag in lags.items():
+        if lag.count:
+            yield (
+                f"- **Loop lag of {name}**: a timer of its process every 20 ms was late by "
+                f"{spell_time(_p99(lag))} at p99, by {spell_time(lag.maximum)} at most. Response "
+                "times cannot show it: what stands still has not read the request."
+            )
 
 
-def hss_mean_s(hss_result: HssResult) -> float:
-    """Mean response time over all commands, seconds; NaN without any."""
+def hss_response_time(hss_result: HssResult) -> Histogram:
+    """The response time over all commands."""
     merged = Histogram()
     for command in hss_result.commands.values():
         merged.merge(command.response_time)
-    return merged.mean
+    return merged
 
 
 def expectations(result: RunResult) -> Lines:

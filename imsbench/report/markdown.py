@@ -214,7 +214,7 @@ def _timeouts(profile: Profile) -> str:
 def _hss(result: RunResult) -> str:
     if result.hss is None:
         return "Not simulated, or it did not live to report"
-    mean = spell_time(account.hss_mean_s(result.hss))
+    mean = spell_time(account.hss_response_time(result.hss).mean)
     settings = result.profile.simulators.hss
     errors = settings.error_share if settings else 0.0
     failing = f"; {spell_share(errors)} of requests refused on purpose" if errors else ""

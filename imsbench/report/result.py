@@ -197,6 +197,8 @@ class StepResult(Part):
     """Counted events of this step, all workers together."""
     failures: list[Failure] = []
     """The first failure of each kind."""
+    hss_stall_s: Annotated[float, Field(ge=0)] = 0.0
+    """Longest stretch of it in which the HSS simulator stood still, seconds; 0: below 10 ms."""
     reasons: list[str] = []
     """Why the generator cannot vouch for it; empty: valid."""
     repair: Repair | None = None
@@ -226,6 +228,8 @@ class HssResult(Told):
     """By command: "UAR", "MAR", "SAR", "LIR"."""
     registered: int
     """Subscribers registered at its end."""
+    loop_lag: HistogramField = Field(default_factory=Histogram)
+    """How late its loop called its probes, every 20 ms."""
     counters: Counts = {}
     """Counted events."""
 
@@ -245,6 +249,8 @@ class CoreResult(Told):
     """Who did ESP."""
     backend_counters: Counts = {}
     """Packets and drops of ESP."""
+    loop_lag: HistogramField = Field(default_factory=Histogram)
+    """How late its loop called its probes; the null target has none."""
 
 
 class WorkerResult(Told):

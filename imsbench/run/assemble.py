@@ -5,11 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import imsbench
+from imsbench.distribution import Distribution
 from imsbench.histogram import Histogram
+from imsbench.kpi.statistics import enough, quantile_interval
 from imsbench.kpi.thresholds import Threshold, overall, parse_thresholds
-from imsbench.kpi.verdict import judge_response_time, judge_step
+from imsbench.kpi.verdict import (
+    judge_response_time,
+    judge_slowest_responses,
+    judge_stall,
+    judge_step,
+)
 from imsbench.profile import Hss, Profile
-from imsbench.report.account import hss_mean_s
+from imsbench.report.account import hss_response_time
 from imsbench.report.result import (
     CoreResult,
     Failure,
@@ -21,7 +28,7 @@ from imsbench.report.result import (
     WorkerHealth,
     WorkerResult,
 )
-from imsbench.run import topology
+from imsbench.run import configs, topology
 from imsbench.run.exits import BROKEN, KEPT, UNVOUCHED, gravest
 from imsbench.run.machine import this_host
 from imsbench.run.record import RunRecord, StepRecord
@@ -57,7 +64,7 @@ def assemble(
         seed=profile.seed,
         profile=profile,
         hosts=[this_host("generator and target" if embedded else "generator")],
-        steps=[_step(profile, step) for step in record.steps],
+        steps=[_step(profile, record, step) for step in record.steps],
         hss=HssResult.model_validate(hss) if hss else None,
         core=CoreResult.model_validate(core) if core else None,
         workers=[WorkerResult.model_validate(told) for _, told in sorted(record.workers.items())],
@@ -73,7 +80,8 @@ def assemble(
     return result.model_copy(update={"exit_code": _exit_code(result, record.exit_code, unvouched)})
 
 
-def _step(profile: Profile, record: StepRecord) -> StepResult:
+def _step(profile: Profile, run: RunRecord, record: StepRecord) -> StepResult:
+    stall_s = run.longest_stall_s(topology.HSS, record)
     health = [WorkerHealth.model_validate(part) for part in record.health]
     return StepResult(
         index=record.step.index,
@@ -85,7 +93,11 @@ def _step(profile: Profile, record: StepRecord) -> StepResult:
         health=health,
         counters=record.counters,
         failures=[Failure.model_validate(failure) for failure in record.failures],
-        reasons=_step_reasons(profile, record, health),
+        hss_stall_s=stall_s,
+        reasons=[
+            *_step_reasons(profile, record, health),
+            *judge_stall("HSS", stall_s).reasons,
+        ],
         repair=_repair(record.repair),
     )
 
@@ -148,9 +160,18 @@ def _hss_reasons(profile: Profile, result: RunResult) -> list[str]:
         return []
     if not any(command.response_time.count for command in result.hss.commands.values()):
         return []
-    configured = profile.simulators.hss or Hss()
-    verdict = judge_response_time("HSS", configured.response_time.mean, hss_mean_s(result.hss))
-    return list(verdict.reasons)
+    configured = (profile.simulators.hss or Hss()).response_time
+    times = hss_response_time(result.hss)
+    slowest_s = None
+    if enough(0.99, times.count):
+        # Where the delay is drawn, the p99 of the draws varies: only what is surely above counts.
+        drawn = configured.kind != "constant"
+        slowest_s = quantile_interval(times, 0.99)[0] if drawn else times.quantile(0.99)
+    expected = Distribution(**configs.distribution_config(configured))
+    return [
+        *judge_response_time("HSS", configured.mean, times.mean).reasons,
+        *judge_slowest_responses("HSS", expected.quantile(0.99), slowest_s).reasons,
+    ]
 
 
 def _count_reasons(profile: Profile, result: RunResult) -> list[str]:

@@ -213,6 +213,7 @@ class Coordinator:
             for name, message in self._crew.receive(0.5):
                 if message["type"] == "tick":
                     ticks[name] = message
+                    self._record.note_stalls(name, message)
                 elif message["type"] == "step_done" and name in missing:
                     record.add(message)
                     missing.discard(name)
@@ -230,6 +231,7 @@ class Coordinator:
         """Stop workers, core and HSS in this order, and keep what they say."""
         for names in (self._workers, [topology.CORE], [topology.HSS]):
             for name, message in self._crew.stop(names, _STOP_S):
+                self._record.note_stalls(name, message)
                 if message["type"] == "result":
                     self._keep_result(name, message)
                 elif message["type"] == "step_done":  # it was on its way when the run ended

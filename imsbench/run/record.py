@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from imsbench.kpi.kpis import StepKpis
 from imsbench.profile import Step
@@ -54,6 +54,17 @@ class StepRecord:
                 self.failures.append(failure)
 
 
+class Stall(NamedTuple):
+    """A stretch in which a simulator's loop stood still."""
+
+    name: str
+    """Which simulator."""
+    at: float
+    """Its begin on the monotonic clock, seconds."""
+    length_s: float
+    """How long it lasted, seconds."""
+
+
 @dataclass(slots=True)
 class RunRecord:
     """A run from its start to its end."""
@@ -68,6 +79,8 @@ class RunRecord:
     """Each worker's ``result`` message."""
     simulators: dict[str, Json] = field(default_factory=dict)
     """The HSS's and the core's ``result`` messages."""
+    stalls: list[Stall] = field(default_factory=list)
+    """The simulators' stalls of the whole run."""
     status: Status = "complete"
     """"complete", "interrupted", "target_died" or "generator_failed"."""
     reason: str = ""
@@ -76,6 +89,23 @@ class RunRecord:
     """The end of what a lost child wrote."""
     exit_code: int = 0
     """What the status alone asks for."""
+
+    def note_stalls(self, name: str, message: Json) -> None:
+        """Take the stalls out of a simulator's ``tick`` or ``result``; others have none."""
+        self.stalls += [Stall(name, at, length_s) for at, length_s in message.get("stalls", ())]
+
+    def longest_stall_s(self, name: str, step: StepRecord) -> float:
+        """The longest stall of a simulator that touched a step, seconds; 0 if there was none."""
+        return max(
+            (
+                stall.length_s
+                for stall in self.stalls
+                if stall.name == name
+                and stall.at < step.started_at + step.elapsed_s
+                and stall.at + stall.length_s > step.started_at
+            ),
+            default=0.0,
+        )
 
     @property
     def captures(self) -> list[Json]:

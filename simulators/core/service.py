@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from typing import Any
 
+from imsbench.histogram import Histogram
 from imsbench.host.backend import SaBackend
 from imsbench.host.choose import choose_backend
 from simulators.core.cxclient import Cx
@@ -16,6 +17,7 @@ from simulators.core.pcscf import Pcscf
 from simulators.core.scscf import Scscf
 from simulators.core.settings import CoreSettings
 from simulators.core.transport import ClearRefuser, Kind, SipConnection, listening_socket
+from simulators.lag import LoopLag
 
 
 class ReferenceCore:
@@ -41,6 +43,7 @@ class ReferenceCore:
         self.pcscf = Pcscf(settings, icscf, self.scscf, backend, self.counters)
         self._servers: list[asyncio.Server] = []
         self._refuser: ClearRefuser | None = None
+        self._lag: LoopLag | None = None
         self.address = settings.listen
         """Where the unprotected port listens, once started (port 0 was: any)."""
 
@@ -58,6 +61,7 @@ class ReferenceCore:
             self._hss.on_ppr = self.scscf.replace_profile
             await self._hss.connect()
         self.address = await self._listen("clear", host, port, "")
+        self._lag = LoopLag()
 
     async def _listen(self, kind: Kind, host: str, port: int, device: str) -> tuple[str, int]:
         sock = listening_socket(host, port, device=device)
@@ -82,7 +86,9 @@ class ReferenceCore:
         """What the control channel's result says."""
         counts = self.counts()
         peer = self._hss.peer.counters if self._hss is not None else {}
+        lag = self._lag.histogram if self._lag is not None else Histogram()
         return {
+            "loop_lag": lag.to_json(),
             "counters": dict(self.counters) | {f"Diameter {k}": n for k, n in peer.items()},
             "registered": counts["registered"],
             "subscribed": counts["subscribed"],
@@ -99,6 +105,8 @@ class ReferenceCore:
         keep_backend: leave the SAs to the namespace, which ends with this process. Without them, what
         the kernel still has to send for the connections (a FIN, once more) would leave in clear.
         """
+        if self._lag is not None:
+            self._lag.close()
         for server in self._servers:
             server.close()
         if self._refuser is not None:

@@ -27,6 +27,7 @@ from simulators.cx import ReasonCode
 from simulators.hss.node import HssNode, Injection
 from simulators.hss.procedures import Procedures
 from simulators.hss.userdata import FilterCriteria
+from simulators.lag import LoopLag
 from simulators.peer import PeerError
 
 DIAMETER_PORT = 3868
@@ -66,20 +67,33 @@ class Control:
         """Set by ``stop``, or by the end of the channel."""
         self._node = node
         self._channel = channel
+        self._lag = LoopLag()
         channel.setblocking(False)
         asyncio.get_running_loop().add_reader(channel.fileno(), self._on_readable)
 
     async def run(self) -> None:
         """Tick until told to stop; then say what was measured."""
         while not self.stopped.is_set():
-            self._channel.send("tick", counts=self._counts(), cpu_s=time.process_time())
+            self._channel.send(
+                "tick",
+                counts=self._counts(),
+                cpu_s=time.process_time(),
+                stalls=self._lag.take_stalls(),
+            )
             try:
                 await asyncio.wait_for(self.stopped.wait(), TICK_S)
             except TimeoutError:
                 continue
         asyncio.get_running_loop().remove_reader(self._channel.fileno())
         await self._node.peer.close()
-        self._channel.send("result", cpu_s=time.process_time(), **self._node.to_json())
+        self._lag.close()
+        self._channel.send(
+            "result",
+            cpu_s=time.process_time(),
+            stalls=self._lag.take_stalls(),
+            loop_lag=self._lag.histogram.to_json(),
+            **self._node.to_json(),
+        )
 
     def _counts(self) -> dict[str, int]:
         counts = {name: stats.count for name, stats in self._node.commands.items()}

@@ -39,6 +39,11 @@ def main() -> int:
         "reason": record.reason,
         "exit_code": record.exit_code,
         "steps": [summary(step) for step in record.steps],
+        "stalls": [
+            [record.longest_stall_s(name, step) for step in record.steps]
+            for name in ("hss", "core")
+        ],
+        "longest_stall": max((stall.length_s for stall in record.stalls), default=0.0),
         "workers": sorted(record.workers),
         "simulators": sorted(record.simulators),
         "events": events,

@@ -47,8 +47,14 @@ class Fake:
             poll.poll(TICK_S * 1e3)
             if self.behaviour == "die" and time.monotonic() - began_at > 0.5:
                 os.kill(os.getpid(), signal.SIGKILL)
+            stalls = [(time.monotonic(), 0.25)] if self.behaviour == "stalling" else []
             self.channel.send(
-                "tick", registered=self.registered, attempted=1, succeeded=1, failed=0
+                "tick",
+                registered=self.registered,
+                attempted=1,
+                succeeded=1,
+                failed=0,
+                stalls=stalls,
             )
             for message in self.channel.receive():
                 if message["type"] == "stop":
@@ -87,7 +93,10 @@ class Fake:
         """An unfinished step ends with what it has so far; then the result."""
         if self.running and self.steps:
             self.channel.send("step_done", **self.end_of_step(self.running))
-        self.channel.send("result", registered=self.registered, counters={"all": 1}, ladders=[])
+        stalls = [(time.monotonic() - 60.0, 0.5)] if self.behaviour == "stalling" else []
+        self.channel.send(
+            "result", registered=self.registered, counters={"all": 1}, ladders=[], stalls=stalls
+        )
 
 
 def main() -> None:

@@ -117,6 +117,16 @@ def slow_hss(record: RunRecord) -> None:
     record.simulators["hss"]["commands"]["MAR"]["response_time"] = slow
 
 
+def slow_tail_of_the_hss(record: RunRecord) -> None:
+    times = histogram(*[0.0004] * 190, *[0.0064] * 10).to_json()  # the mean is 0.7 ms
+    record.simulators["hss"]["commands"]["MAR"] |= {"count": 200, "response_time": times}
+
+
+def frozen_hss(record: RunRecord) -> None:
+    record.steps[1].started_at = 10.0
+    record.note_stalls("hss", {"stalls": [[9.9, 0.11], [12.0, 1.2], [14.001, 3.0]]})
+
+
 def disagreeing(record: RunRecord) -> None:
     record.simulators["core"]["registered"] = 199
 
@@ -133,6 +143,8 @@ def speechless(record: RunRecord) -> None:
         (starved, "found no phone"),
         (unprepared, "190 phones were registered when it began"),
         (slow_hss, "HSS"),
+        (slow_tail_of_the_hss, "The p99 of the HSS simulator's response time is 6.4 ms; 0 ms are"),
+        (frozen_hss, "The HSS simulator stood still for 1,200 ms; the limit is 100 ms."),
         (disagreeing, "core 199"),
         (speechless, "Not every process"),
     ],
@@ -144,6 +156,32 @@ def test_what_the_generator_cannot_vouch_for_is_exit_3(spoil: Any, word: str) ->
     assert (result.valid, result.exit_code) == (False, 3)
     assert word in " ".join(result.reasons + result.steps[1].reasons)
     assert result.steps[0].valid
+
+
+def test_a_stall_of_the_hss_is_the_steps_that_it_touched() -> None:
+    record = whole_run()  # step 0 is from 1.0 to 5.0
+    record.steps[1].started_at = 6.0
+    record.note_stalls("hss", {"stalls": [[0.5, 0.4], [4.99, 0.02], [5.1, 0.8], [9.9, 0.05]]})
+    record.note_stalls("core", {"stalls": [[2.0, 2.0]]})
+    record.note_stalls("worker-0", {})
+    result = assemble(PROFILE, record, "folder")
+    assert [step.hss_stall_s for step in result.steps] == [0.02, 0.05]
+    assert result.valid
+
+
+@pytest.mark.parametrize(("count", "valid"), [(10, True), (40, False)])
+def test_a_drawn_response_time_is_judged_by_what_its_p99_surely_is(count: int, valid: bool) -> None:
+    """Exponential, mean 10 ms: a p99 of 46 ms is configured."""
+    text = "name: drawn\nsubscribers: {count: 1}\nphases:\n  - fill: {rate: 1, to: 1}\n"
+    hss = "simulators: {hss: {response_time: {kind: exponential, mean: 10ms}}}\n"
+    profile = parse_profile(text + hss)
+    record = run_record(step_record(profile, 0))
+    for told in (record.workers["worker-0"], *record.simulators.values()):
+        told["registered"] = 1
+    times = histogram(*[0.008] * 990, *[0.06] * count).to_json()
+    record.simulators["hss"]["commands"]["MAR"] |= {"response_time": times}
+    result = assemble(profile, record, "folder")
+    assert result.valid == valid, result.reasons
 
 
 def test_a_demo_is_not_wrong_on_a_busy_machine() -> None:

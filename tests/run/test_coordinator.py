@@ -89,6 +89,12 @@ def test_lost_phones_are_repaired_outside_the_statistics() -> None:
     assert third["repair"] is None
 
 
+def test_stalls_of_a_simulator_are_kept_with_the_steps_they_touched() -> None:
+    told = drive(hss="stalling")
+    assert told["stalls"] == [[0.25, 0.25, 0.25], [0.0, 0.0, 0.0]]
+    assert told["longest_stall"] == 0.5  # out of its last word, and of no step
+
+
 def test_a_child_that_the_host_refuses_ends_the_run_before_it_starts() -> None:
     told = drive(worker_0="refuse")
     assert told == {"refused": "worker-0 gave up: there is no /dev/net/tun", "exit_code": 5}
