@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from imsbench.histogram import Histogram
@@ -47,10 +48,15 @@ class ReferenceCore:
         self.address = settings.listen
         """Where the unprotected port listens, once started (port 0 was: any)."""
 
-    async def start(self) -> None:
-        """Listen and connect to the HSS; OSError, BackendError or NoConnection say what fails."""
+    async def start(self, on_wait: Callable[[float], object] | None = None) -> None:
+        """Listen and connect to the HSS; OSError, BackendError or NoConnection say what fails.
+
+        on_wait: called now and then with the seconds the HSS has been waited for; it is waited for
+        without end then.
+        """
         settings, backend = self.settings, self.backend
         host, port = settings.listen
+        self.address = await self._listen("clear", host, port, "")
         if backend is not None:
             backend.attach(asyncio.get_running_loop().add_reader)
             await self._listen("protected", host, settings.port_ps, backend.device)
@@ -121,6 +127,12 @@ class ReferenceCore:
         if self.backend is not None and not keep_backend:
             self.backend.close()
 
+def protected_ports(settings: CoreSettings) -> tuple[tuple[int, int], ...]:
+    """(first, last) of the ranges of the P-CSCF's protected ports."""
+    last = settings.port_pc_first + settings.port_pc_count - 1
+    return (settings.port_ps, settings.port_ps), (settings.port_pc_first, last)
+
+
 
 def protected_backend(settings: CoreSettings) -> SaBackend | None:
     """The SA backend of this host for these settings, None with ipsec off.
@@ -129,6 +141,5 @@ def protected_backend(settings: CoreSettings) -> SaBackend | None:
     """
     if settings.ipsec == "off":
         return None
-    last = settings.port_pc_first + settings.port_pc_count - 1
-    ports = ((settings.port_ps, settings.port_ps), (settings.port_pc_first, last))
+    ports = protected_ports(settings)
     return choose_backend(settings.ipsec, "pcscf", settings.ip_version, ports)

@@ -1,8 +1,8 @@
-"""The HSS process: ``python -m simulators.hss``, under a coordinator or alone.
+"""The HSS process: under a coordinator or alone.
 
 Under a coordinator (file descriptor 3, see imsbench.host.control): config, ready, tick once a second,
 result. Beside ``stop`` it takes ``rtr {n, reason}``, ``ppr {n}`` and ``set_sqn {n, sqn}``.
-Alone: ``python -m simulators.hss PROFILE --listen ADDR:PORT`` serves the subscribers of a profile until
+Alone: ``imsbench hss PROFILE --listen ADDRESS:PORT`` serves the subscribers of a profile until
 SIGINT or SIGTERM, and logs what it served.
 """
 
@@ -23,6 +23,7 @@ from imsbench.distribution import Distribution
 from imsbench.host.control import ControlChannel, child_channel, die_with_parent
 from imsbench.protocol.address import split_host_port
 from imsbench.subscriber import Population
+from simulators import byhand
 from simulators.cx import ReasonCode
 from simulators.hss.node import HssNode, Injection
 from simulators.hss.procedures import Procedures
@@ -97,7 +98,10 @@ class Control:
 
     def _counts(self) -> dict[str, int]:
         counts = {name: stats.count for name, stats in self._node.commands.items()}
-        return counts | {"registered": self._node.procedures.store.registered}
+        return counts | {
+            "registered": self._node.procedures.store.registered,
+            "connections": len(self._node.peer.connections),
+        }
 
     def _on_readable(self) -> None:
         for message in self._channel.receive():
@@ -183,25 +187,34 @@ def serve_alone(arguments: Sequence[str]) -> int:
     """Serve the subscribers of a profile until interrupted; the exit code."""
     from imsbench.profile import ProfileError, load_profile
 
-    parser = argparse.ArgumentParser(prog="simulators.hss", description=__doc__.split("\n")[0])
-    parser.add_argument("profile", help="profile whose subscribers are served")
+    parser = argparse.ArgumentParser(
+        prog="imsbench hss",
+        description="The HSS simulator alone (Diameter Cx over TCP), for the subscribers of a profile, "
+        "until it is interrupted. It changes nothing on the host.",
+    )
     parser.add_argument(
-        "--listen", metavar="ADDR:PORT", help="default: the profile's, or 127.0.0.1:3868"
+        "profile", help="YAML, or a shipped one's name: subscribers, simulators.hss"
+    )
+    parser.add_argument(
+        "--listen",
+        type=byhand.endpoint(DIAMETER_PORT),
+        metavar="ADDRESS[:PORT]",
+        help=f"default: the profile's simulators.hss.listen, or 127.0.0.1:{DIAMETER_PORT}",
     )
     options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    byhand.log_to_stderr("imsbench hss")
     try:
         profile = load_profile(options.profile)
         config = config_from_profile(profile)
         if options.listen:
-            config["listen"] = split_host_port(options.listen)
+            config["listen"] = options.listen
     except (ProfileError, ValueError) as error:
         log.error("%s", error)
         return 2
     try:
         asyncio.run(_serve_until_signal(config))
     except OSError as error:
-        log.error("HSS: %s", error)
+        log.error("%s", byhand.error_in_words(error))
         return EXIT_HOST
     return 0
 
@@ -243,12 +256,13 @@ async def _serve_until_signal(config: Mapping[str, Any]) -> None:
         *address,
     )
     stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in byhand.STOP_SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     await stopped.wait()
     await node.peer.close()
     for name, stats in node.commands.items():
-        log.info("%s: %d, %s", name, stats.count, dict(stats.results))
+        results = byhand.counts_in_words(stats.results)
+        log.info("%s: %d answered (by result: %s)", name, stats.count, results)
 
 
 def _settle() -> None:
