@@ -62,12 +62,11 @@ class ReferenceCore:
             await self._listen("protected", host, settings.port_ps, backend.device)
             if backend.device:
                 self._refuser = ClearRefuser(host, settings.port_ps, backend.device, self.counters)
+        self._lag = LoopLag()
         if self._hss is not None:
             self._hss.on_rtr = self.scscf.deregister_by_network
             self._hss.on_ppr = self.scscf.replace_profile
-            await self._hss.connect()
-        self.address = await self._listen("clear", host, port, "")
-        self._lag = LoopLag()
+            await self._hss.connect(on_wait)
 
     async def _listen(self, kind: Kind, host: str, port: int, device: str) -> tuple[str, int]:
         sock = listening_socket(host, port, device=device)
@@ -127,11 +126,11 @@ class ReferenceCore:
         if self.backend is not None and not keep_backend:
             self.backend.close()
 
+
 def protected_ports(settings: CoreSettings) -> tuple[tuple[int, int], ...]:
     """(first, last) of the ranges of the P-CSCF's protected ports."""
     last = settings.port_pc_first + settings.port_pc_count - 1
     return (settings.port_ps, settings.port_ps), (settings.port_pc_first, last)
-
 
 
 def protected_backend(settings: CoreSettings) -> SaBackend | None:
