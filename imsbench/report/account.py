@@ -159,7 +159,8 @@ def _repairs(result: RunResult) -> Lines:
             yield (
                 f"- Before “{name_of(step)}” {repair.registered_before:,} phones were registered; a "
                 f"repair outside the statistics made it {repair.registered_after:,} in "
-                f"{spell_time(repair.elapsed_s)}."
+                f"{spell_time(repair.elapsed_s)}"
+                + (f" and {repair.rounds} rounds." if repair.rounds > 1 else ".")
             )
 
 
@@ -210,9 +211,11 @@ def expectations(result: RunResult) -> Lines:
     rows: list[Sequence[str]] = []
     for step, done in pairs(result):
         if step.attempts:
-            part = done.kpis.procedures["registration"]
-            made = part.attempted + done.kpis.procedures["deregistration"].failed
-            rows.append(_compare(f"Arrivals of “{name_of(step)}”", step.attempts, made))
+            made = done.kpis.procedures["registration"].attempted
+            # A fill also registers whom the target lost before.
+            lost = step.registered_before - done.registered_before if step.kind == "fill" else 0
+            expected = step.attempts + max(0, lost)
+            rows.append(_compare(f"Arrivals of “{name_of(step)}”", expected, made))
     if result.hss is not None and result.profile.target.kind == "embedded":
         for command, expected in expected_cx(result).items():
             answered = result.hss.commands.get(command)

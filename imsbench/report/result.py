@@ -172,6 +172,8 @@ class Repair(Part):
     """Phones registered when it ended."""
     elapsed_s: float
     """How long it took, seconds."""
+    rounds: int = 1
+    """How many rounds it took."""
     kpis: KpisField
     """What it did; not part of any table."""
 
@@ -201,6 +203,8 @@ class StepResult(Part):
     """Longest stretch of it in which the HSS simulator stood still, seconds; 0: below 10 ms."""
     reasons: list[str] = []
     """Why the generator cannot vouch for it; empty: valid."""
+    findings: list[str] = []
+    """What the target did that makes it another step than the profile's: not the generator's fault."""
     repair: Repair | None = None
     """The fill before it, if its precondition had to be restored."""
 
@@ -320,6 +324,8 @@ class RunResult(Part):
     """The profile's thresholds, judged."""
     reasons: list[str] = []
     """Why the generator cannot vouch for the run as a whole; empty: it can."""
+    findings: list[str] = []
+    """What the target did wrong that no step shows."""
     exit_code: int
     """What the process returned."""
 

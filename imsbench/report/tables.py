@@ -50,8 +50,8 @@ def registrations(result: RunResult) -> Lines:
         "Count", "CPU (cores)",
     )  # fmt: skip
     rows = [
-        [step.title, _asked(step), *_common(done, "initial_registration_success_rate",
-                                            "registration_time"), DASH]
+        [_marked(step.title, done), _asked(step),
+         *_common(done, "initial_registration_success_rate", "registration_time"), DASH]
         for step, done in shown
     ]  # fmt: skip
     yield from _section("Registrations", headers, rows, shown, "lrlrrrrr")
@@ -87,7 +87,7 @@ def reregistrations(result: RunResult) -> Lines:
         "p99 from due", "Count",
     )  # fmt: skip
     rows = [
-        [f"{step.registered:,}", name_of(step), _per_second(done, "reregistration"),
+        [f"{step.registered:,}", _marked(name_of(step), done), _per_second(done, "reregistration"),
          *_common(done, "reregistration_success_rate", "reregistration_time")]
         for step, done in shown
     ]  # fmt: skip
@@ -111,7 +111,7 @@ def deregistrations(result: RunResult) -> Lines:
         "Load", "Rate (/s)", "De-registration success rate", "Mean", "p99", "p99 from due", "Count",
     )  # fmt: skip
     rows = [
-        [step.title, _asked(step),
+        [_marked(step.title, done), _asked(step),
          *_common(done, "deregistration_success_rate", "deregistration_time")]
         for step, done in shown
     ]  # fmt: skip
@@ -131,7 +131,7 @@ def subscriptions(result: RunResult) -> Lines:
     )  # fmt: skip
     rows = [
         [
-            step.title, _asked(step),
+            _marked(step.title, done), _asked(step),
             spell_ratio(done.kpis.ratio("subscription_success_rate")),
             spell_time(done.kpis.histogram("subscription_time").mean),
             spell_quantile(done.kpis, "subscription_time", 0.99),
@@ -169,6 +169,11 @@ def _common(done: StepResult, ratio: str, time: str) -> list[str]:
         spell_time(kpis.quantile(f"{time}_from_due", 0.99)),
         f"{kpis.ratio(ratio).whole:,}",
     ]
+
+
+def _marked(title: str, done: StepResult) -> str:
+    """The load of a row, and what the target made of it."""
+    return f"{title} ({'; '.join(done.findings)})" if done.findings else title
 
 
 def _asked(step: Step) -> str:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import imsbench
 from imsbench.distribution import Distribution
 from imsbench.histogram import Histogram
+from imsbench.kpi.kpis import StepKpis
 from imsbench.kpi.statistics import enough, quantile_interval
 from imsbench.kpi.thresholds import Threshold, overall, parse_thresholds
 from imsbench.kpi.verdict import (
@@ -57,7 +58,8 @@ def assemble(
         id=identifier,
         version=imsbench.__version__,
         started=record.started,
-        ended=record.ended or datetime.now(UTC),
+        # The wall clock may have been set back meanwhile.
+        ended=max(record.started, record.ended or datetime.now(UTC)),
         status=record.status,
         reason=record.reason,
         self_test=embedded,
@@ -71,10 +73,13 @@ def assemble(
         thresholds=[_judge(threshold, record.steps) for threshold in _thresholds(profile)],
         exit_code=KEPT,
     )
-    reasons = _hss_reasons(profile, result) + _count_reasons(profile, result)
+    reasons, findings = _hss_reasons(profile, result), list[str]()
+    # Where the target failed phones, it may well hold what they do not, and the other way round.
+    (findings if _target_failed(result) else reasons).extend(_count_reasons(profile, result))
+    reasons += _silent_children(profile, result)
     if record.status == "generator_failed":
         reasons.append(f"The generator failed: {record.reason}.")
-    result = result.model_copy(update={"reasons": reasons})
+    result = result.model_copy(update={"reasons": reasons, "findings": findings})
     if record.unreached:  # no measurement to vouch for, and no threshold that could be broken
         return result.model_copy(update={"exit_code": record.exit_code})
     return result.model_copy(update={"exit_code": _exit_code(result, record.exit_code, unvouched)})
@@ -98,7 +103,8 @@ def _step(profile: Profile, run: RunRecord, record: StepRecord) -> StepResult:
             *_step_reasons(profile, record, health),
             *judge_stall("HSS", stall_s).reasons,
         ],
-        repair=_repair(record.repair),
+        findings=_step_findings(record),
+        repair=_repair(record.repairs),
     )
 
 
@@ -120,7 +126,7 @@ def _step_reasons(profile: Profile, record: StepRecord, health: list[WorkerHealt
         complete=record.complete,
     )
     reasons = list(verdict.reasons)
-    if record.registered_before != step.registered_before and record.started_at:
+    if record.registered_before > step.registered_before and record.started_at:
         reasons.append(
             f"{record.registered_before:,} phones were registered when it began; "
             f"{step.registered_before:,} are its precondition."
@@ -128,14 +134,26 @@ def _step_reasons(profile: Profile, record: StepRecord, health: list[WorkerHealt
     return reasons
 
 
-def _repair(record: StepRecord | None) -> Repair | None:
-    if record is None:
+def _step_findings(record: StepRecord) -> list[str]:
+    """What the target still refused after the repairs."""
+    wanted = record.step.registered_before
+    if not record.started_at or record.registered_before >= wanted:
+        return []
+    return [f"precondition not met: {record.registered_before:,} of {wanted:,} registered"]
+
+
+def _repair(rounds: list[StepRecord]) -> Repair | None:
+    if not rounds:
         return None
+    kpis = StepKpis()
+    for one in rounds:
+        kpis.merge(one.kpis)
     return Repair(
-        registered_before=record.registered_before,
-        registered_after=record.registered_after,
-        elapsed_s=record.elapsed_s,
-        kpis=record.kpis,
+        registered_before=rounds[0].registered_before,
+        registered_after=rounds[-1].registered_after,
+        elapsed_s=sum(one.elapsed_s for one in rounds),
+        rounds=len(rounds),
+        kpis=kpis,
     )
 
 
@@ -176,14 +194,10 @@ def _hss_reasons(profile: Profile, result: RunResult) -> list[str]:
 
 def _count_reasons(profile: Profile, result: RunResult) -> list[str]:
     """Whether phones, core and HSS agree on how many are registered at the end of a whole run."""
-    if result.status != "complete" or profile.target.kind != "embedded":
+    if result.status != "complete" or _silent_children(profile, result):
         return []
-    if (
-        result.core is None
-        or result.hss is None
-        or len(result.workers) != profile.generator.workers
-    ):
-        return ["Not every process said at its end what it had measured."]
+    if result.core is None or result.hss is None or profile.target.kind != "embedded":
+        return []
     phones = sum(worker.registered for worker in result.workers)
     if phones == result.core.registered == result.hss.registered:
         return []
@@ -193,10 +207,29 @@ def _count_reasons(profile: Profile, result: RunResult) -> list[str]:
     ]
 
 
+def _silent_children(profile: Profile, result: RunResult) -> list[str]:
+    """Whether every process of a whole run against the embedded target reported at its end."""
+    if result.status != "complete" or profile.target.kind != "embedded":
+        return []
+    told = result.core is not None and result.hss is not None
+    if told and len(result.workers) == profile.generator.workers:
+        return []
+    return ["Not every process said at its end what it had measured."]
+
+
+def _target_failed(result: RunResult) -> bool:
+    """Whether any procedure failed, in a step or in a repair."""
+    parts = [done.kpis for done in result.steps]
+    parts += [done.repair.kpis for done in result.steps if done.repair is not None]
+    return any(kpis.totals()["failed"] for kpis in parts)
+
+
 def _exit_code(result: RunResult, so_far: int, unvouched: int) -> int:
     codes = [so_far]
     # Undefined is not kept: a gate that measured nothing must not open.
     if any(threshold.state != "kept" for threshold in result.thresholds):
+        codes.append(BROKEN)
+    if result.findings or any(step.findings for step in result.steps):
         codes.append(BROKEN)
     if not result.valid:
         codes.append(unvouched)

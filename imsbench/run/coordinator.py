@@ -51,6 +51,9 @@ class Modules:
 
 DEFAULT_MODULES = Modules()
 
+REPAIR_ROUNDS = 3
+"""How often a step's precondition is tried to be restored, as long as a round gains phones."""
+
 _START_AHEAD_S = 0.2
 """From the order to the first arrival: the order must have reached every worker."""
 _STEP_SLACK_S = 30.0
@@ -176,10 +179,21 @@ class Coordinator:
         for step in steps:
             record = StepRecord(step)
             self._record.steps.append(record)
-            if self._registered < step.registered_before:
-                record.repair = StepRecord(step)
-                self._drive(record.repair, repair=True, count=len(steps))
+            self._repair(record, count=len(steps))
             self._drive(record, repair=False, count=len(steps))
+
+    def _repair(self, record: StepRecord, *, count: int) -> None:
+        """Restore a step's precondition, in rounds; what the target still refuses is its finding."""
+        wanted = record.step.registered_before
+        for _ in range(REPAIR_ROUNDS):
+            before = self._registered
+            if before >= wanted:
+                return
+            round_ = StepRecord(record.step)
+            record.repairs.append(round_)
+            self._drive(round_, repair=True, count=count)
+            if self._registered <= before:
+                return  # not one of all those: the next round would be as vain
 
     def _drive(self, record: StepRecord, *, repair: bool, count: int) -> None:
         step = record.step
@@ -248,8 +262,8 @@ class Coordinator:
         if not self._record.steps:
             return
         record = self._record.steps[-1]
-        if record.repair is not None and not record.repair.complete:
-            record = record.repair
+        if record.repairs and not record.repairs[-1].complete:
+            record = record.repairs[-1]
         if not record.complete and message["step"] == record.step.index:
             record.add(message)
             record.elapsed_s = time.monotonic() - record.started_at

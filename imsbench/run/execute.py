@@ -9,6 +9,7 @@ from imsbench.kpi.thresholds import parse_thresholds
 from imsbench.profile import Profile
 from imsbench.report import markdown
 from imsbench.report.result import ResultError, RunResult, read_result
+from imsbench.report.tables import name_of, pairs
 from imsbench.run import capture, network
 from imsbench.run.assemble import assemble
 from imsbench.run.capture import CaptureOrder
@@ -122,10 +123,15 @@ def _verdict(result: RunResult, record: RunRecord) -> list[str]:
     else:
         lines.append("The generator does not vouch for this run:")
         lines += [f"    {reason}" for reason in result.reasons]
-        steps = result.profile.steps()
         lines += [
-            f"    {steps[step.index].title}, {steps[step.index].rate:g}/s: {reason}"
-            for step in result.steps
-            for reason in step.reasons
+            f"    {name_of(step)}: {reason}"
+            for step, done in pairs(result)
+            for reason in done.reasons
+        ]
+    found = [f"{name_of(step)}: {text}" for step, done in pairs(result) for text in done.findings]
+    if found := [*found, *result.findings]:
+        lines += [
+            "The target did not keep up with the profile:",
+            *(f"    {text}" for text in found),
         ]
     return lines

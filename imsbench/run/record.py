@@ -37,8 +37,8 @@ class StepRecord:
     """The first failure of each kind, with its ladder."""
     complete: bool = False
     """Whether every worker ended it; False: the run ended within it."""
-    repair: StepRecord | None = None
-    """The fill that restored this step's precondition, outside the statistics."""
+    repairs: list[StepRecord] = field(default_factory=list)
+    """The rounds of fills that restored this step's precondition, outside the statistics."""
 
     def add(self, message: Json) -> None:
         """Take one worker's ``step_done``."""

@@ -72,8 +72,16 @@ class Fake:
         step, (share, shares) = self.steps[order["step"]], self.share
         wanted = step.registered_before if order["repair"] else step.registered
         mine = len(range(share, wanted, shares))
-        lossy = self.behaviour == "lossy" and step.index == 0 and not order["repair"]
-        self.registered = mine // 2 if lossy else mine
+        first = step.index == 0 and not order["repair"]
+        lossy = self.behaviour == "lossy" and first
+        if self.behaviour == "gone":
+            self.registered = 0
+        elif self.behaviour.startswith("losing") and first:
+            self.registered = mine - int(self.behaviour.split()[1])
+        elif self.behaviour.startswith("losing") and order["repair"]:
+            self.registered = min(mine, self.registered + 2)
+        else:
+            self.registered = mine // 2 if lossy else mine
         kpis = StepKpis()
         at = order["at"]
         for n in range(len(range(share, step.attempts, shares))):

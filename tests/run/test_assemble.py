@@ -10,6 +10,7 @@ import pytest
 from imsbench.histogram import Histogram
 from imsbench.outcome import Outcome
 from imsbench.profile import Profile, parse_profile
+from imsbench.report.markdown import render
 from imsbench.report.result import RunResult
 from imsbench.run.assemble import assemble
 from imsbench.run.record import RunRecord, StepRecord
@@ -109,7 +110,7 @@ def starved(record: RunRecord) -> None:
 
 
 def unprepared(record: RunRecord) -> None:
-    record.steps[1].registered_before = 190
+    record.steps[1].registered_before = 201
 
 
 def slow_hss(record: RunRecord) -> None:
@@ -141,7 +142,7 @@ def speechless(record: RunRecord) -> None:
         (busy, "of a core"),
         (dropping, "tun_queue_dropped"),
         (starved, "found no phone"),
-        (unprepared, "190 phones were registered when it began"),
+        (unprepared, "201 phones were registered when it began"),
         (slow_hss, "HSS"),
         (slow_tail_of_the_hss, "The p99 of the HSS simulator's response time is 6.4 ms; 0 ms are"),
         (frozen_hss, "The HSS simulator stood still for 1,200 ms; the limit is 100 ms."),
@@ -208,9 +209,51 @@ def test_a_run_that_was_cut_short_keeps_its_code_and_its_steps(status: Any, code
 
 def test_the_repair_stands_beside_its_step() -> None:
     record = whole_run()
-    record.steps[1].repair = StepRecord(
-        PROFILE.steps()[1], registered_before=150, registered_after=200, elapsed_s=1.0
-    )
+    step = PROFILE.steps()[1]
+    record.steps[1].repairs = [
+        StepRecord(step, registered_before=150, registered_after=190, elapsed_s=1.0),
+        StepRecord(step, registered_before=190, registered_after=200, elapsed_s=0.5),
+    ]
+    for round_, count in zip(record.steps[1].repairs, (50, 10), strict=True):
+        for n in range(count):
+            round_.kpis.record(Outcome("registration", n, 1, 1.0, 1.0, 1.0, 1.1))
     repair = assemble(PROFILE, record, "folder").steps[1].repair
     assert repair is not None
     assert (repair.registered_before, repair.registered_after) == (150, 200)
+    assert (repair.rounds, repair.elapsed_s) == (2, 1.5)
+    assert repair.kpis.procedures["registration"].attempted == 60
+
+
+def test_a_precondition_that_the_target_refused_is_its_finding_and_exit_1() -> None:
+    record = whole_run()
+    record.steps[1].registered_before = 190
+    result = assemble(PROFILE, record, "folder")
+    assert (result.valid, result.exit_code) == (True, 1)
+    assert result.steps[1].findings == ["precondition not met: 190 of 200 registered"]
+    page = render(result)
+    assert "| 200 registered (precondition not met: 190 of 200 registered) " in page
+    assert "- Target: “200 registered, 50/s”: precondition not met: 190 of 200 registered." in page
+    assert "- Exit code 1: a threshold broken, or what the target did above." in page
+    busy(record)
+    assert assemble(PROFILE, record, "folder").exit_code == 3  # the graver one
+
+
+def test_counts_that_differ_after_failures_are_a_finding() -> None:
+    record = run_record(step_record(PROFILE, 0), step_record(PROFILE, 1))
+    record.steps[1].kpis.record(
+        Outcome("deregistration", 7, 1, 1.0, 1.0, 1.0, 33.0, cause="timeout", stage="answer")
+    )
+    disagreeing(record)
+    result = assemble(PROFILE, record, "folder")
+    assert (result.valid, result.exit_code) == (True, 1)
+    assert "core 199" in result.findings[0]
+    assert "- Target: The counts of registered phones differ at the end" in render(result)
+    speechless(record)  # of that the generator's side must tell
+    assert assemble(PROFILE, record, "folder").exit_code == 3
+
+
+def test_a_clock_that_was_set_back_does_not_make_a_run_end_before_it_began() -> None:
+    record = whole_run()
+    record.ended = datetime(2025, 1, 31, 11, tzinfo=UTC)
+    result = assemble(PROFILE, record, "folder")
+    assert result.ended == result.started
