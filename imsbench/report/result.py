@@ -361,9 +361,12 @@ class RunResult(Part):
                 f"has schema version {version!r}; this imsbench reads {SCHEMA_VERSION}"
             )
         try:
-            return cls.model_validate(data)
+            result = cls.model_validate(data)
         except ValidationError as error:
             raise ResultError(_spell(error)) from None
+        if problem := _contradiction(result):
+            raise ResultError(f"is damaged: {problem}")
+        return result
 
 
 def read_result(path: pathlib.Path) -> RunResult:
@@ -375,6 +378,22 @@ def read_result(path: pathlib.Path) -> RunResult:
         raise ResultError(f"{file}: cannot be read: {error.strerror or error}") from None
     except (ResultError, ValueError) as error:  # ValueError: a NUL in the path
         raise ResultError(f"{file}: {error}") from None
+
+
+def _contradiction(result: RunResult) -> str:
+    """What no run can have written, though each part may stand for itself; "" if nothing."""
+    indices = [step.index for step in result.steps]
+    if indices != sorted(set(indices)):
+        return f"its steps are {indices}: each is there once, in order"
+    if result.ended < result.started:
+        return "it ended before it started"
+    if not result.hosts:
+        return "it has no host"
+    # A process that did not report at its end is a reason; so is a step cut short.
+    if not result.workers and result.status == "complete" and result.valid:
+        return "it is complete and valid, but has no worker"
+    speechless = [step.index for step in result.steps if step.complete and not step.health]
+    return f"no worker told of its health in step {speechless[0]}" if speechless else ""
 
 
 def _spell(error: ValidationError) -> str:
