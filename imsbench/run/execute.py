@@ -121,13 +121,7 @@ def _verdict(result: RunResult, record: RunRecord) -> list[str]:
     if result.valid:
         lines.append("The generator vouches for every row.")
     else:
-        lines.append("The generator does not vouch for this run:")
-        lines += [f"    {reason}" for reason in result.reasons]
-        lines += [
-            f"    {name_of(step)}: {reason}"
-            for step, done in pairs(result)
-            for reason in done.reasons
-        ]
+        lines.append("The generator does not vouch for this run; “Generator health” says why.")
     found = [f"{name_of(step)}: {text}" for step, done in pairs(result) for text in done.findings]
     if found := [*found, *result.findings]:
         lines += [
