@@ -342,7 +342,7 @@ class _Display:
                 self._bar.update(
                     self._task,
                     completed=min(event.elapsed_s, event.expected_s),
-                    counts=f"{event.registered:,} registered, {event.failed:,} failed",
+                    counts=event.describe(),
                 )
             case events.StepEnded():
                 self._finish_task(event.text)

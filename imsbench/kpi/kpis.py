@@ -234,13 +234,17 @@ class StepKpis:
         self.lateness.merge(other.lateness)
 
     def totals(self) -> dict[str, int]:
-        """Attempts of all procedures together: attempted, succeeded, failed."""
+        """Attempts that ended: of all procedures together, and registrations and refreshes apart."""
         attempted = sum(part.attempted for part in self.procedures.values())
         succeeded = sum(part.succeeded for part in self.procedures.values())
         return {
             "attempted": attempted,
             "succeeded": succeeded,
             "failed": attempted - succeeded,
+            "registrations": self.procedures["registration"].attempted,
+            "registrations_succeeded": self.procedures["registration"].succeeded,
+            "refreshes": self.procedures["reregistration"].attempted,
+            "refreshes_succeeded": self.procedures["reregistration"].succeeded,
         }
 
     def histogram(self, key: str) -> Histogram:

@@ -323,8 +323,10 @@ def _progress(
         elapsed_s=elapsed_s,
         expected_s=expected_s,
         registered=total("registered"),
-        attempted=total("attempted"),
-        succeeded=total("succeeded"),
+        registrations=total("registrations"),
+        registrations_succeeded=total("registrations_succeeded"),
+        refreshes=total("refreshes"),
+        refreshes_succeeded=total("refreshes_succeeded"),
         failed=total("failed"),
     )
 

@@ -40,19 +40,29 @@ class Progress:
     """How long it is planned to last, seconds."""
     registered: int
     """Phones registered now."""
-    attempted: int
-    """Attempts started in this step."""
-    succeeded: int
-    """Attempts that ended well."""
+    registrations: int
+    """Initial registrations of this step that have ended."""
+    registrations_succeeded: int
+    """Those of them that ended well."""
+    refreshes: int
+    """Re-registrations of this step that have ended."""
+    refreshes_succeeded: int
+    """Those of them that ended well."""
     failed: int
-    """Attempts that ended badly."""
+    """Attempts of all procedures that ended badly."""
 
     def describe(self) -> str:
         """The counts in one line."""
-        return (
-            f"{self.registered:,} registered, {self.attempted:,} attempted, "
-            f"{self.succeeded:,} succeeded, {self.failed:,} failed"
-        )
+        parts = [f"{self.registered:,} registered"]
+        for name, ended, succeeded in (
+            ("registrations", self.registrations, self.registrations_succeeded),
+            ("refreshes", self.refreshes, self.refreshes_succeeded),
+        ):
+            if ended:
+                parts.append(f"{name} {succeeded:,} of {ended:,}")
+        if self.failed:
+            parts.append(f"{self.failed:,} failed, all procedures")
+        return "; ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
