@@ -21,7 +21,18 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 import imsbench
 from imsbench.profile import Profile, ProfileError, load_profile, shipped_profiles
-from imsbench.run import derive, events, execute, exits, find, network, preflight, process, single
+from imsbench.run import (
+    derive,
+    events,
+    execute,
+    exits,
+    find,
+    network,
+    preflight,
+    process,
+    provision,
+    single,
+)
 from imsbench.run.capture import DEFAULT_PHONES, CaptureOrder
 from imsbench.run.exits import RunRefused
 
@@ -142,6 +153,15 @@ def _add_other_commands(commands: argparse._SubParsersAction[argparse.ArgumentPa
     )
     report.add_argument("results", metavar="RESULT", type=Path, nargs="+")
     report.set_defaults(command=_report)
+    subscribers = commands.add_parser(
+        "subscribers",
+        help="a profile's subscribers as CSV, to provision a core's own HSS",
+        description="Print number, IMPI, IMPUs, MSISDN, K, and OPc or OP, a line each: keys in clear.",
+    )
+    subscribers.add_argument(
+        "profile", metavar="PROFILE", help="a YAML file, or the name of a shipped one"
+    )
+    subscribers.set_defaults(command=_subscribers)
     enter = commands.add_parser(
         "enter",
         help="a shell in the network namespace of a running worker, core or hss",
@@ -199,6 +219,9 @@ def _check(arguments: argparse.Namespace) -> int:
     profile = _load(arguments)
     network.become_capable(profile)
     print(f"profile  {profile.describe()}")
+    if profile.target.kind == "external":
+        way = network.route_advice(profile)
+        print(f"route    the core must have a way back to the phones, such as: {way}")
     findings = preflight.findings(profile)
     for finding in findings:
         print(f"host     {'ok   ' if finding.ok else 'lacks'}  {finding}")
@@ -242,6 +265,18 @@ def _report(arguments: argparse.Namespace) -> int:
     reports = [execute.render(path) for path in arguments.results]
     try:
         print("".join(reports), end="", flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return _output_lost(error)
+    return exits.KEPT
+
+
+def _subscribers(arguments: argparse.Namespace) -> int:
+    profile = load_profile(arguments.profile)
+    try:
+        sys.stdout.writelines(provision.subscriber_lines(profile))
+        sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:

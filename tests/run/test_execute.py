@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from imsbench import cli
+from imsbench.host.limits import Finding
 from imsbench.run import execute, network, preflight
 from imsbench.run.store import Stored, store
 from tests.report.results import hand_made
@@ -63,4 +64,18 @@ def test_output_into_a_full_disk_is_exit_5_without_a_traceback(tmp_path: Path) -
     assert done.returncode == 5
     assert done.stderr == (
         "imsbench: standard output could not be written: No space left on device\n"
+    )
+
+
+@pytest.mark.usefixtures("_no_host")
+def test_check_says_first_which_way_back_an_external_core_needs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lacking = Finding("patience", 2, 1, "one each", "wait")
+    monkeypatch.setattr(preflight, "findings", lambda _profile: [lacking])
+    assert cli.main(["check", "quickstart", "--target", "127.0.0.1:5060"]) == 5
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == (
+        "route    the core must have a way back to the phones, such as: "
+        "ip route add 198.18.0.0/16 via 127.0.0.1"
     )
