@@ -8,22 +8,18 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from rich.console import Console
 from rich.markdown import Markdown
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 import imsbench
 from imsbench.profile import Profile, ProfileError, load_profile, shipped_profiles
 from imsbench.run import (
     derive,
-    events,
     execute,
     exits,
     find,
@@ -34,6 +30,7 @@ from imsbench.run import (
     single,
 )
 from imsbench.run.capture import DEFAULT_PHONES, CaptureOrder
+from imsbench.run.display import Display
 from imsbench.run.exits import RunRefused
 
 _SIMULATORS = {"hss": "simulators.hss", "core": "simulators.core"}
@@ -196,7 +193,7 @@ def _execute(
     network.become_capable(profile)
     preflight.refuse_if_lacking(profile)
     _say(profile.describe())
-    with _Display() as watch:
+    with Display(_say) as watch:
         finished = execute.execute(profile, watch, out, pcap=pcap, unvouched=unvouched)
     stored = finished.stored
     for problem in stored.problems:
@@ -228,7 +225,7 @@ def _check(arguments: argparse.Namespace) -> int:
     if not all(finding.ok for finding in findings):
         print("The host lacks something; nothing was sent to the target.")
         return exits.HOST_LACKS
-    with _Display() as watch:
+    with Display(_say) as watch:
         outcome = single.try_one_phone(profile, watch)
     if not outcome.failures:
         print(f"target   {profile.target.title}: one phone registered")
@@ -241,7 +238,7 @@ def _register(arguments: argparse.Namespace) -> int:
     profile = _load(arguments)
     network.become_capable(profile)
     preflight.refuse_if_lacking(derive.one_phone(profile))
-    with _Display() as watch:
+    with Display(_say) as watch:
         pcap = CaptureOrder(arguments.pcap, 1) if arguments.pcap else None
         outcome = single.try_one_phone(profile, watch, pcap)
     for ladder in outcome.ladders:
@@ -332,76 +329,6 @@ def _load(arguments: argparse.Namespace) -> Profile:
 
 
 # -- output ------------------------------------------------------------------------------------
-
-
-class _Display:
-    """Progress on standard error: a live bar in a terminal, else plain lines, one a second."""
-
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
-        if console.is_terminal:
-            columns = (
-                SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=12),
-                TimeElapsedColumn(), TextColumn("{task.fields[counts]}"),
-            )  # fmt: skip
-            self._bar = Progress(*columns, console=console)
-        self._title = ""
-
-    def __enter__(self) -> events.Watcher:
-        if self._bar is not None:
-            self._bar.start()
-            return self._on_bar
-        return self._on_lines
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def _on_bar(self, event: events.Event) -> None:
-        assert self._bar is not None
-        match event:
-            case events.Stage(text=text):
-                self._task = self._bar.add_task(text, total=None, counts="")
-            case events.StepStarted():
-                self._finish_task("")
-                title = f"{event.index + 1}/{event.count}  {event.title}"
-                self._task = self._bar.add_task(title, total=event.expected_s or None, counts="")
-            case events.Progress() if self._task is not None:
-                self._bar.update(
-                    self._task,
-                    completed=min(event.elapsed_s, event.expected_s),
-                    counts=event.describe(),
-                )
-            case events.StepEnded():
-                self._finish_task(event.text)
-            case _:
-                pass
-
-    def _finish_task(self, counts: str) -> None:
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, total=1, completed=1, counts=counts)
-            self._task = None
-
-    def _on_lines(self, event: events.Event) -> None:
-        match event:
-            case events.Stage(text=text):
-                line = text
-            case events.StepStarted():
-                line = f"{event.index + 1}/{event.count}  {event.title}"
-            case events.Progress():
-                line = (
-                    f"     {event.elapsed_s:4.0f} of {event.expected_s:.0f} s: {event.describe()}"
-                )
-            case events.StepEnded():
-                line = f"     done in {event.elapsed_s:.1f} s: {event.text}"
-        _say(f"{time.strftime('%H:%M:%S')}  {line}")
 
 
 def _print_markdown(text: str) -> None:
