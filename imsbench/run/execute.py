@@ -107,7 +107,11 @@ def _make_folder(out: Path) -> None:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        text = f"{out}: results cannot be written there: {error.strerror}; choose with --out DIR"
+        why = "it is no directory" if isinstance(error, FileExistsError) else error.strerror
+        text = (
+            f"this host does not let results be written to {out}: {why} ({error.filename}); choose "
+            "another directory with --out DIR"
+        )
         raise RunRefused(text, HOST_LACKS) from error
 
 
