@@ -37,9 +37,9 @@ _SIMULATORS = {"hss": "simulators.hss", "core": "simulators.core"}
 _DEMO = "quickstart"
 
 _EPILOG = """\
-exit codes: 0 every threshold kept; 1 a threshold broken; 2 usage or profile error; 3 the generator
-was not able to vouch for the run; 4 the target died; 5 the host lacks something; 70 a defect of
-imsbench; 130 interrupted. The gravest wins (70, 130, 5, 4, 3, 1).
+exit codes: 0 every threshold kept; 1 a threshold broken, or the target never there; 2 usage or
+profile error; 3 the generator was not able to vouch for the run; 4 the target died; 5 the host lacks
+something; 70 a defect of imsbench; 130 interrupted. The gravest wins (70, 130, 5, 4, 3, 1).
 """
 
 
@@ -165,7 +165,11 @@ def _add_other_commands(commands: argparse._SubParsersAction[argparse.ArgumentPa
         description="Open a shell (or run a command) in the namespace of a run in progress.",
         epilog="example: imsbench enter worker-0 tcpdump -ni ims0",
     )
-    enter.add_argument("worker", metavar="WORKER", help="worker-0 (or 0), core, hss, or a pid")
+    enter.add_argument(
+        "worker",
+        metavar="WORKER",
+        help="worker-0 (or 0), core, hss; a process id of one, or of a run (its worker-0)",
+    )
     enter.add_argument("argv", metavar="COMMAND", nargs=argparse.REMAINDER, help="default: $SHELL")
     enter.set_defaults(command=_enter)
     for name, text in (("hss", "the HSS simulator"), ("core", "the reference core")):
@@ -228,7 +232,7 @@ def _check(arguments: argparse.Namespace) -> int:
     with Display(_say) as watch:
         outcome = single.try_one_phone(profile, watch)
     if not outcome.failures:
-        print(f"target   {profile.target.title}: one phone registered")
+        print(f"target   {profile.target.title}: one phone registered. {outcome.farewell()}")
         return exits.KEPT
     _print_failures(outcome)
     return exits.BROKEN
@@ -246,7 +250,7 @@ def _register(arguments: argparse.Namespace) -> int:
     for line in outcome.captures:
         print(line)
     if not outcome.failures:
-        print("The phone registered.")
+        print(f"The phone registered. {outcome.farewell()}")
         return exits.KEPT
     _print_failures(outcome)
     return exits.BROKEN
@@ -293,6 +297,9 @@ def _enter(arguments: argparse.Namespace) -> int:
         except OSError as error:
             _complain(f"{command[0]}: {error.strerror}; it is in the package util-linux")
             return exits.HOST_LACKS
+    if not children:
+        _complain("no run is in progress (or none that this user may look at)")
+        return exits.USAGE
     what = "several runs have" if found else "no run in progress has"
     _complain(f"{what} a child {arguments.worker!r}; name one, or give its process id:")
     for child in found or children:

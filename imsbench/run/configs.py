@@ -89,9 +89,10 @@ def worker_config(
     worker: int,
     *,
     keep_ladders: bool,
+    deregister: bool = False,
     pcap: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What worker k is told; ``pcap``: of ``CaptureOrder.config``."""
+    """What worker k is told; ``pcap``: of ``CaptureOrder.config``; the others: of ``Coordinator``."""
     return topology.nodes[worker_name(worker)].as_config() | {
         "profile": profile.model_dump(mode="json"),
         "worker": worker,
@@ -99,6 +100,7 @@ def worker_config(
         "phone_prefix": topology.phone_prefixes[worker],
         "pcscf": list(pcscf(profile)),
         "keep_ladders": keep_ladders,
+        "deregister": deregister,
         "pcap": pcap,
     }
 
@@ -119,6 +121,11 @@ def repair_rate(profile: Profile) -> float:
 def needs_hss(profile: Profile) -> bool:
     """Whether this run starts the HSS simulator."""
     return profile.target.kind == "embedded" or profile.simulators.hss is not None
+
+
+def plays_hss(profile: Profile) -> bool:
+    """Whether the HSS simulator of this run serves a core that is not ours to start."""
+    return profile.target.kind == "external" and needs_hss(profile)
 
 
 def needs_tun(profile: Profile) -> bool:

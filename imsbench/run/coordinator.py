@@ -28,13 +28,19 @@ from types import FrameType
 from imsbench.host.control import Message
 from imsbench.outcome import Procedure
 from imsbench.profile import Profile, Step
+from imsbench.protocol.address import host_port
 from imsbench.report.result import Status
 from imsbench.run import configs, network, topology
+from imsbench.run.advice import advice
 from imsbench.run.capture import CaptureOrder
 from imsbench.run.crew import START_S, ChildLost, Crew, Interrupted
 from imsbench.run.events import Progress, Stage, StepEnded, StepStarted, Watcher
-from imsbench.run.exits import INTERRUPTED, TARGET_DIED, UNVOUCHED, RunRefused
+from imsbench.run.exits import BROKEN, INTERRUPTED, TARGET_DIED, UNVOUCHED, RunRefused
 from imsbench.run.record import RunRecord, StepRecord
+
+
+class TargetUnreached(Exception):
+    """The target was never there; the text says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,11 @@ class Modules:
 
 
 DEFAULT_MODULES = Modules()
+
+CORE_S = 60.0
+"""How long an external core may take to connect to our HSS."""
+UNREACHED_ATTEMPTS = 20
+"""So many registrations in vain, and none else, and the target is taken for not there."""
 
 REPAIR_ROUNDS = 3
 """How often a step's precondition is tried to be restored, as long as a round gains phones."""
@@ -70,15 +81,18 @@ class Coordinator:
         watch: Watcher,
         *,
         keep_ladders: bool = False,
+        deregister: bool = False,
         pcap: CaptureOrder | None = None,
         modules: Modules = DEFAULT_MODULES,
     ) -> None:
         """watch: told what happens, from this thread; keep_ladders: workers keep every ladder;
-        pcap: what they capture; modules: what the children run.
+        deregister: phones de-register at the end; pcap: what is captured; modules: what the
+        children run.
         """
         self._profile = profile
         self._watch = watch
         self._keep_ladders = keep_ladders
+        self._deregister = deregister
         self._pcap = pcap
         self._modules = modules
         self._interrupted = False
@@ -149,10 +163,38 @@ class Coordinator:
                 self._topology,
                 number,
                 keep_ladders=self._keep_ladders,
+                deregister=self._deregister,
                 pcap=self._pcap.config(profile, number) if self._pcap is not None else None,
             )
             self._crew.send(name, "config", **config)
         self._crew.wait(self._workers, "ready", START_S)
+        if configs.plays_hss(profile):
+            self._await_core()
+
+    def _await_core(self) -> None:
+        """Wait until the core has connected to our HSS; RunRefused if it does not.
+
+        A core tries again every few seconds only, and without its HSS it refuses every phone.
+        """
+        address = host_port(*configs.hss_config(self._profile, topology.Node())["listen"])
+        began_at = time.monotonic()
+        tell_at = 1.0
+        while True:
+            for name, message in self._crew.receive(0.5):
+                if name == topology.HSS and message.get("counts", {}).get("connections"):
+                    return
+            waited_s = time.monotonic() - began_at
+            if waited_s > CORE_S:
+                raise RunRefused(
+                    f"the core did not connect to the HSS at {address} within {CORE_S:.0f} s: is that "
+                    "the HSS it is told to use, and may it connect to there (Diameter over TCP)? "
+                    "Leave simulators.hss out if it has an HSS of its own",
+                    BROKEN,
+                )
+            if waited_s >= tell_at:
+                tell_at += 5.0
+                told = f"{waited_s:.0f} of {CORE_S:.0f} s"
+                self._watch(Stage(f"waiting for the core to connect to {address} ({told})"))
 
     def _describe_children(self) -> str:
         count = len(self._workers)
@@ -172,6 +214,9 @@ class Coordinator:
             self._mark("interrupted", "interrupted by a signal", INTERRUPTED)
         except ChildLost as lost:
             self._lost(lost)
+        except TargetUnreached as error:
+            self._mark("interrupted", str(error), BROKEN)
+            self._record.unreached = True
 
     def _steps(self) -> None:
         steps = self._profile.steps()
@@ -231,6 +276,7 @@ class Coordinator:
                 elif message["type"] == "step_done" and name in missing:
                     record.add(message)
                     missing.discard(name)
+            self._check_target(record, list(ticks.values()))
             now = time.monotonic()
             if now - told_at >= 1.0:
                 told_at = now
@@ -238,6 +284,22 @@ class Coordinator:
             if now - record.started_at > limit_s:
                 reason = f"did not end the step “{title}” within {limit_s:.0f} s"
                 raise ChildLost(min(missing), reason, UNVOUCHED)
+
+    def _check_target(self, record: StepRecord, ticks: list[Message]) -> None:
+        """TargetUnreached where the run's first registrations all failed to connect."""
+        if len(ticks) < len(self._workers) or len(self._record.steps) > 1:
+            return
+        attempted = sum(int(tick.get("attempted", 0)) for tick in ticks)
+        if attempted < UNREACHED_ATTEMPTS:
+            return
+        unreached = sum(int(tick.get("unreached", 0)) for tick in ticks)
+        if record.step.kind == "fill" and unreached == attempted:
+            causes = {str(tick["cause"]): None for tick in ticks if tick.get("cause")}
+            raise TargetUnreached(
+                f"the target was never there: the first {attempted:,} registrations all failed at "
+                f"stage “connect” ({', '.join(causes)}): "
+                + advice(self._profile, "connect", next(iter(causes), ""))
+            )
 
     # -- end -----------------------------------------------------------------------------------
 

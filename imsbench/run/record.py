@@ -87,6 +87,8 @@ class RunRecord:
     """Why it is not complete, in one sentence."""
     output: str = ""
     """The end of what a lost child wrote."""
+    unreached: bool = False
+    """Whether it was stopped because the target was never there."""
     exit_code: int = 0
     """What the status alone asks for."""
 
@@ -112,6 +114,11 @@ class RunRecord:
         """What the workers tell of their captures, where they were told to capture."""
         told = [result.get("pcap") for _, result in sorted(self.workers.items())]
         return [capture for capture in told if capture]
+
+    @property
+    def left_registered(self) -> int:
+        """Phones that were to de-register at the end, and did not."""
+        return sum(result.get("left_registered", 0) for result in self.workers.values())
 
     @property
     def ladders(self) -> list[list[Json]]:

@@ -48,12 +48,15 @@ class Fake:
             if self.behaviour == "die" and time.monotonic() - began_at > 0.5:
                 os.kill(os.getpid(), signal.SIGKILL)
             stalls = [(time.monotonic(), 0.25)] if self.behaviour == "stalling" else []
+            absent = self.behaviour == "absent"
             self.channel.send(
                 "tick",
                 registered=self.registered,
-                attempted=1,
-                succeeded=1,
-                failed=0,
+                attempted=20 if absent else 1,
+                succeeded=0 if absent else 1,
+                failed=20 if absent else 0,
+                unreached=20 if absent else 0,
+                cause="refused" if absent else "",
                 stalls=stalls,
             )
             for message in self.channel.receive():

@@ -257,3 +257,12 @@ def test_a_clock_that_was_set_back_does_not_make_a_run_end_before_it_began() -> 
     record.ended = datetime(2025, 1, 31, 11, tzinfo=UTC)
     result = assemble(PROFILE, record, "folder")
     assert result.ended == result.started
+
+
+def test_a_target_that_was_never_there_is_nothing_to_vouch_for() -> None:
+    record = run_record(step_record(PROFILE, 0, failed=200))
+    record.steps[0].complete = False
+    record.status, record.exit_code, record.unreached = "interrupted", 1, True
+    result = assemble(PROFILE, record, "id")
+    assert not result.valid
+    assert result.exit_code == 1

@@ -137,6 +137,21 @@ def test_a_dead_worker_ends_the_run_by_name() -> None:
     assert told["steps"][0]["attempted"] == 10  # the other one's
 
 
+def test_a_target_that_was_never_there_ends_the_run() -> None:
+    told = drive(worker_0="absent", worker_1="absent")
+    assert (told["status"], told["exit_code"]) == ("interrupted", 1)
+    assert told["reason"].startswith(
+        "the target was never there: the first 40 registrations all failed at stage “connect” "
+        "(refused): nothing listens for SIP over TCP at 198.19.0.10:5060"
+    )
+    assert [step["complete"] for step in told["steps"]] == [False]
+    assert told["steps"][0]["attempted"] == 20
+
+
+def test_one_registration_and_the_target_is_there() -> None:
+    assert drive(worker_0="absent")["status"] == "complete"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_run_with_what_it_has(number: signal.Signals) -> None:
     with coordinator(worker_0="slow", worker_1="slow") as process:
