@@ -8,22 +8,18 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from rich.console import Console
 from rich.markdown import Markdown
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 import imsbench
 from imsbench.profile import Profile, ProfileError, load_profile, shipped_profiles
 from imsbench.run import (
     derive,
-    events,
     execute,
     exits,
     find,
@@ -31,10 +27,12 @@ from imsbench.run import (
     observe,
     preflight,
     process,
+    provision,
     sidebyside,
     single,
 )
 from imsbench.run.capture import DEFAULT_PHONES, CaptureOrder
+from imsbench.run.display import Display
 from imsbench.run.exits import RunRefused
 
 _SIMULATORS = {
@@ -47,9 +45,9 @@ _PLAIN_WIDTH = 140
 """Columns of ladders that go to a file or a pipe."""
 
 _EPILOG = """\
-exit codes: 0 every threshold kept; 1 a threshold broken; 2 usage or profile error; 3 the generator
-was not able to vouch for the run; 4 the target died; 5 the host lacks something; 70 a defect of
-imsbench; 130 interrupted. The gravest wins (70, 130, 5, 4, 3, 1).
+exit codes: 0 every threshold kept; 1 a threshold broken, or the target never there; 2 usage or
+profile error; 3 the generator was not able to vouch for the run; 4 the target died; 5 the host lacks
+something; 70 a defect of imsbench; 130 interrupted. The gravest wins (70, 130, 5, 4, 3, 1).
 """
 
 
@@ -98,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_load_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     demo = commands.add_parser(
         "demo",
-        help="embedded core and HSS, 200 phones, the tables: about a minute",
+        help="embedded core, HSS and PCRF, 200 phones, calls, the tables: about a minute",
         description="Run the quickstart profile against the embedded reference core.",
     )
     demo.set_defaults(command=_demo)
@@ -110,7 +108,7 @@ def _add_load_commands(commands: argparse._SubParsersAction[argparse.ArgumentPar
     )
     check = commands.add_parser(
         "check",
-        help="the profile, this host, then one phone against the target",
+        help="the profile, this host, then one phone (and a call) against the target",
         description="Find out, before the load, what would fail: profile, host, target.",
     )
     register = commands.add_parser(
@@ -123,19 +121,10 @@ def _add_load_commands(commands: argparse._SubParsersAction[argparse.ArgumentPar
         help="two phones register, one calls the other; both ladders side by side",
         description="Why does the call fail? Two phones, one call, every message on one clock.",
     )
-    text = "a YAML file, or the name of a shipped one"
-    run.add_argument("profile", metavar="PROFILE", help=text)
-    check.add_argument("profile", metavar="PROFILE", help=text)
-    register.add_argument("profile", metavar="PROFILE", help=text, nargs="?", default=_DEMO)
-    call.add_argument("profile", metavar="PROFILE", help=text, nargs="?", default=_DEMO)
-    functions = ((run, _run), (check, _check), (register, _register), (call, _call))
-    for command, function in functions:
-        command.add_argument(
-            "--target",
-            metavar="T",
-            help="instead of the profile's target: embedded, null, or ADDRESS:PORT of a P-CSCF",
-        )
-        command.set_defaults(command=function)
+    for command, function in ((run, _run), (check, _check)):
+        _add_profile(command, function, required=True)
+    for command, function in ((register, _register), (call, _call)):
+        _add_profile(command, function, required=False)
     for command in (demo, run):
         command.add_argument(
             "--out", metavar="DIR", type=Path, default=Path("results"), help="default: results/"
@@ -148,6 +137,26 @@ def _add_load_commands(commands: argparse._SubParsersAction[argparse.ArgumentPar
             help="capture phones' packets on the outer link, pcapng; their ESP keys in FILE.esp_sa",
         )
     _add_pcap_phones(run)
+
+
+def _add_profile(
+    command: argparse.ArgumentParser,
+    function: Callable[[argparse.Namespace], int],
+    *,
+    required: bool,
+) -> None:
+    """The profile of a command, and the target that may stand for its own."""
+    text = "a YAML file, or the name of a shipped one"
+    if required:
+        command.add_argument("profile", metavar="PROFILE", help=text)
+    else:
+        command.add_argument("profile", metavar="PROFILE", help=text, nargs="?", default=_DEMO)
+    command.add_argument(
+        "--target",
+        metavar="T",
+        help="instead of the profile's target: embedded, null, or ADDRESS:PORT of a P-CSCF",
+    )
+    command.set_defaults(command=function)
 
 
 def _add_pcap_phones(run: argparse.ArgumentParser) -> None:
@@ -167,13 +176,26 @@ def _add_other_commands(commands: argparse._SubParsersAction[argparse.ArgumentPa
     )
     report.add_argument("results", metavar="RESULT", type=Path, nargs="+")
     report.set_defaults(command=_report)
+    subscribers = commands.add_parser(
+        "subscribers",
+        help="a profile's subscribers as CSV, to provision a core's own HSS",
+        description="Print number, IMPI, IMPUs, MSISDN, K, and OPc or OP, a line each: keys in clear.",
+    )
+    subscribers.add_argument(
+        "profile", metavar="PROFILE", help="a YAML file, or the name of a shipped one"
+    )
+    subscribers.set_defaults(command=_subscribers)
     enter = commands.add_parser(
         "enter",
         help="a shell in the network namespace of a running worker, core or hss",
         description="Open a shell (or run a command) in the namespace of a run in progress.",
         epilog="example: imsbench enter worker-0 tcpdump -ni ims0",
     )
-    enter.add_argument("worker", metavar="WORKER", help="worker-0 (or 0), core, hss, or a pid")
+    enter.add_argument(
+        "worker",
+        metavar="WORKER",
+        help="worker-0 (or 0), core, hss; a process id of one, or of a run (its worker-0)",
+    )
     enter.add_argument("argv", metavar="COMMAND", nargs=argparse.REMAINDER, help="default: $SHELL")
     enter.set_defaults(command=_enter)
     simulators = {
@@ -206,14 +228,22 @@ def _execute(
     network.become_capable(profile)
     preflight.refuse_if_lacking(profile)
     _say(profile.describe())
-    with _Display() as watch:
+    with Display(_say) as watch:
         finished = execute.execute(profile, watch, out, pcap=pcap, unvouched=unvouched)
+    stored = finished.stored
+    for problem in stored.problems:
+        _complain(problem)
+    lines = [*finished.verdict, *finished.captures]
+    if stored.files:
+        lines.append(f"Result: {', '.join(map(str, stored.files))}")
     try:
-        _print_markdown(finished.report)
-        print("\n".join([*finished.verdict, *finished.captures]))
-        print(f"Result: {finished.folder}/result.json, {finished.folder}/report.md", flush=True)
+        if stored.report:
+            _print_markdown(stored.report)
+        print("\n".join(lines), flush=True)
     except BrokenPipeError:  # the reader has seen enough; the run's own exit code stands
         _drop_output()
+    except OSError as error:
+        return exits.gravest((finished.exit_code, _output_lost(error)))
     return finished.exit_code
 
 
@@ -221,6 +251,9 @@ def _check(arguments: argparse.Namespace) -> int:
     profile = _load(arguments)
     network.become_capable(profile)
     print(f"profile  {profile.describe()}")
+    if profile.target.kind == "external":
+        way = network.route_advice(profile)
+        print(f"route    the core must have a way back to the phones, such as: {way}")
     findings = preflight.findings(profile)
     for finding in findings:
         print(f"host     {'ok   ' if finding.ok else 'lacks'}  {finding}")
@@ -229,10 +262,10 @@ def _check(arguments: argparse.Namespace) -> int:
         return exits.HOST_LACKS
     if any(step.calls for step in profile.steps()):
         return _check_call(profile)
-    with _Display() as watch:
+    with Display(_say) as watch:
         outcome = single.try_one_phone(profile, watch)
     if not outcome.failures:
-        print(f"target   {profile.target.title}: one phone registered")
+        print(f"target   {profile.target.title}: one phone registered. {outcome.farewell()}")
         return exits.KEPT
     _print_failures(outcome.failures)
     return exits.BROKEN
@@ -240,12 +273,13 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _check_call(profile: Profile) -> int:
     """The target's part of a check where the load has calls: two phones, one call, what it did."""
-    with _Display() as watch:
+    with Display(_say) as watch:
         outcome = observe.call(profile, watch)
     if outcome.signature is None:
         _print_failures(outcome.failures)
         return exits.BROKEN
-    print(f"target   {profile.target.title}: two phones registered, and one called the other")
+    called = "two phones registered, and one called the other"
+    print(f"target   {profile.target.title}: {called}. {outcome.farewell()}")
     for procedure, seen in outcome.signature:
         for what, counts in (("messages", seen.messages), ("Diameter", seen.commands)):
             if counts:
@@ -258,7 +292,7 @@ def _register(arguments: argparse.Namespace) -> int:
     profile = _load(arguments)
     network.become_capable(profile)
     preflight.refuse_if_lacking(derive.one_phone(profile))
-    with _Display() as watch:
+    with Display(_say) as watch:
         pcap = CaptureOrder(arguments.pcap, 1) if arguments.pcap else None
         outcome = single.try_one_phone(profile, watch, pcap)
     for ladder in outcome.ladders:
@@ -266,7 +300,7 @@ def _register(arguments: argparse.Namespace) -> int:
     for line in outcome.captures:
         print(line)
     if not outcome.failures:
-        print("The phone registered.")
+        print(f"The phone registered. {outcome.farewell()}")
         return exits.KEPT
     _print_failures(outcome.failures)
     return exits.BROKEN
@@ -276,7 +310,7 @@ def _call(arguments: argparse.Namespace) -> int:
     profile = _load(arguments)
     network.become_capable(profile)
     preflight.refuse_if_lacking(derive.one_call(profile))
-    with _Display() as watch:
+    with Display(_say) as watch:
         pcap = CaptureOrder(arguments.pcap, 2) if arguments.pcap else None
         outcome = observe.call(profile, watch, pcap)
     if outcome.failures and not outcome.calls:
@@ -290,7 +324,7 @@ def _call(arguments: argparse.Namespace) -> int:
     for line in outcome.captures:
         print(line)
     if not outcome.failures:
-        print("The phones called each other.")
+        print(f"The phones called each other. {outcome.farewell()}")
         return exits.KEPT
     _print_failures(outcome.failures)
     return exits.BROKEN
@@ -303,8 +337,25 @@ def _print_failures(failures: Sequence[single.Failure]) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    for path in arguments.results:
-        sys.stdout.write(execute.render(path))
+    reports = [execute.render(path) for path in arguments.results]
+    try:
+        print("".join(reports), end="", flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return _output_lost(error)
+    return exits.KEPT
+
+
+def _subscribers(arguments: argparse.Namespace) -> int:
+    profile = load_profile(arguments.profile)
+    try:
+        sys.stdout.writelines(provision.subscriber_lines(profile))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return _output_lost(error)
     return exits.KEPT
 
 
@@ -320,6 +371,9 @@ def _enter(arguments: argparse.Namespace) -> int:
         except OSError as error:
             _complain(f"{command[0]}: {error.strerror}; it is in the package util-linux")
             return exits.HOST_LACKS
+    if not children:
+        _complain("no run is in progress (or none that this user may look at)")
+        return exits.USAGE
     what = "several runs have" if found else "no run in progress has"
     _complain(f"{what} a child {arguments.worker!r}; name one, or give its process id:")
     for child in found or children:
@@ -358,76 +412,6 @@ def _load(arguments: argparse.Namespace) -> Profile:
 # -- output ------------------------------------------------------------------------------------
 
 
-class _Display:
-    """Progress on standard error: a live bar in a terminal, else plain lines, one a second."""
-
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
-        if console.is_terminal:
-            columns = (
-                SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=12),
-                TimeElapsedColumn(), TextColumn("{task.fields[counts]}"),
-            )  # fmt: skip
-            self._bar = Progress(*columns, console=console)
-        self._title = ""
-
-    def __enter__(self) -> events.Watcher:
-        if self._bar is not None:
-            self._bar.start()
-            return self._on_bar
-        return self._on_lines
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def _on_bar(self, event: events.Event) -> None:
-        assert self._bar is not None
-        match event:
-            case events.Stage(text=text):
-                self._task = self._bar.add_task(text, total=None, counts="")
-            case events.StepStarted():
-                self._finish_task("")
-                title = f"{event.index + 1}/{event.count}  {event.title}"
-                self._task = self._bar.add_task(title, total=event.expected_s or None, counts="")
-            case events.Progress() if self._task is not None:
-                self._bar.update(
-                    self._task,
-                    completed=min(event.elapsed_s, event.expected_s),
-                    counts=f"{event.registered:,} registered, {event.failed:,} failed",
-                )
-            case events.StepEnded():
-                self._finish_task(event.text)
-            case _:
-                pass
-
-    def _finish_task(self, counts: str) -> None:
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, total=1, completed=1, counts=counts)
-            self._task = None
-
-    def _on_lines(self, event: events.Event) -> None:
-        match event:
-            case events.Stage(text=text):
-                line = text
-            case events.StepStarted():
-                line = f"{event.index + 1}/{event.count}  {event.title}"
-            case events.Progress():
-                line = (
-                    f"     {event.elapsed_s:4.0f} of {event.expected_s:.0f} s: {event.describe()}"
-                )
-            case events.StepEnded():
-                line = f"     done in {event.elapsed_s:.1f} s: {event.text}"
-        _say(f"{time.strftime('%H:%M:%S')}  {line}")
-
-
 def _print_markdown(text: str) -> None:
     console = Console()
     if console.is_terminal:
@@ -440,6 +424,13 @@ def _drop_output() -> None:
     """Let the interpreter's last flush of standard output go nowhere instead of failing."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _output_lost(error: OSError) -> int:
+    """Say that standard output took no more (a full disk behind it); the exit code for it."""
+    _drop_output()
+    _complain(f"standard output could not be written: {error.strerror}")
+    return exits.HOST_LACKS
 
 
 def _say(text: str) -> None:

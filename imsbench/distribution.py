@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal
 
 Kind = Literal["constant", "uniform", "exponential", "lognormal"]
@@ -38,6 +39,21 @@ class Distribution:
                 if not self.mean_s:
                     return 0.0
                 return source.lognormvariate(math.log(self.mean_s) - self.sigma**2 / 2, self.sigma)
+
+    def quantile(self, q: float) -> float:
+        """The duration in seconds that a share q of the draws does not exceed, 0 <= q < 1."""
+        match self.kind:
+            case "constant":
+                return self.mean_s
+            case "uniform":
+                return 2.0 * self.mean_s * q
+            case "exponential":
+                return -self.mean_s * math.log1p(-q)
+            case "lognormal":
+                if not self.mean_s or not q:
+                    return 0.0
+                normal = NormalDist(math.log(self.mean_s) - self.sigma**2 / 2, self.sigma or 1e-9)
+                return math.exp(normal.inv_cdf(q))
 
     def describe(self) -> str:
         """In words: "exponential, mean 5 ms"."""

@@ -22,6 +22,8 @@ from typing import Any
 from imsbench.host.control import ControlChannel, child_channel, die_with_parent
 from imsbench.protocol.address import split_host_port
 from imsbench.subscriber import Population
+from simulators import byhand
+from simulators.lag import LoopLag
 from simulators.node import Node
 from simulators.peer import PeerError
 
@@ -38,6 +40,8 @@ class Role:
 
     name: str
     """For people: "HSS"."""
+    interface: str
+    """What it speaks: "Cx"."""
     module: str
     """What ``python -m`` takes."""
     node_from_config: Callable[[Mapping[str, Any]], Node]
@@ -80,20 +84,33 @@ class Control:
         """Set by ``stop``, or by the end of the channel."""
         self._node = node
         self._channel = channel
+        self._lag = LoopLag()
         channel.setblocking(False)
         asyncio.get_running_loop().add_reader(channel.fileno(), self._on_readable)
 
     async def run(self) -> None:
         """Tick until told to stop; then say what was measured."""
         while not self.stopped.is_set():
-            self._channel.send("tick", counts=self._node.counts(), cpu_s=time.process_time())
+            self._channel.send(
+                "tick",
+                counts=self._node.counts() | {"connections": len(self._node.peer.connections)},
+                cpu_s=time.process_time(),
+                stalls=self._lag.take_stalls(),
+            )
             try:
                 await asyncio.wait_for(self.stopped.wait(), TICK_S)
             except TimeoutError:
                 continue
         asyncio.get_running_loop().remove_reader(self._channel.fileno())
         await self._node.peer.close()
-        self._channel.send("result", cpu_s=time.process_time(), **self._node.to_json())
+        self._lag.close()
+        self._channel.send(
+            "result",
+            cpu_s=time.process_time(),
+            stalls=self._lag.take_stalls(),
+            loop_lag=self._lag.histogram.to_json(),
+            **self._node.to_json(),
+        )
 
     def _on_readable(self) -> None:
         for message in self._channel.receive():
@@ -178,28 +195,34 @@ async def _serve_channel(role: Role, channel: ControlChannel, config: Mapping[st
 def _serve_alone(role: Role, arguments: Sequence[str]) -> int:
     from imsbench.profile import ProfileError, load_profile
 
+    name = role.name.lower()
     parser = argparse.ArgumentParser(
-        prog=role.module, description=f"The {role.name} simulator, alone, until it is interrupted."
+        prog=f"imsbench {name}",
+        description=f"The {role.name} simulator alone (Diameter {role.interface} over TCP), for the "
+        "subscribers of a profile, until it is interrupted. It changes nothing on the host.",
     )
-    parser.add_argument("profile", help="profile whose subscribers and settings it serves")
+    parser.add_argument(
+        "profile", help=f"YAML, or a shipped one's name: subscribers, simulators.{name}"
+    )
     parser.add_argument(
         "--listen",
-        metavar="ADDR:PORT",
-        help=f"default: the profile's, or 127.0.0.1:{DIAMETER_PORT}",
+        type=byhand.endpoint(DIAMETER_PORT),
+        metavar="ADDRESS[:PORT]",
+        help=f"default: the profile's simulators.{name}.listen, or 127.0.0.1:{DIAMETER_PORT}",
     )
     options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    byhand.log_to_stderr(f"imsbench {name}")
     try:
         config = role.config_from_profile(load_profile(options.profile))
         if options.listen:
-            config["listen"] = split_host_port(options.listen)
+            config["listen"] = options.listen
     except (ProfileError, ValueError) as error:
         log.error("%s", error)
         return EXIT_USAGE
     try:
         asyncio.run(_serve_until_signal(role, config))
     except OSError as error:
-        log.error("%s: %s", role.name, error)
+        log.error("%s", byhand.error_in_words(error))
         return EXIT_HOST
     return 0
 
@@ -212,11 +235,12 @@ async def _serve_until_signal(role: Role, config: Mapping[str, Any]) -> None:
     identity = config["origin_host"]
     log.info("%s %s serves %s at %s:%d", role.name, identity, node.describe(), *address)
     stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in byhand.STOP_SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     await stopped.wait()
     for name, stats in node.commands.items():
-        log.info("%s: %d, %s", name, stats.count, dict(stats.results))
+        results = byhand.counts_in_words(stats.results)
+        log.info("%s: %d answered (by result: %s)", name, stats.count, results)
     for name, value in node.state().items():
         log.info("%s: %s", name, value)
     await node.peer.close()

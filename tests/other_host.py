@@ -21,6 +21,7 @@ def main() -> int:
     enter_new_network_namespace()
     for address in (PCSCF, HSS):
         links.configure_link("lo", address, 32)
+    links.set_sysctl("net/ipv4/conf/all/rp_filter", 1)  # as many distributions have it
     core = [sys.executable, "-m", "imsbench", "core", profile, "--listen", PCSCF, "--hss", HSS]
     with subprocess.Popen(core) as process:
         try:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from imsbench import cli
+from imsbench.run import find, single
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -105,10 +108,47 @@ def test_a_target_that_is_none_is_a_usage_error() -> None:
     assert "address:port" in done.stderr
 
 
-def test_entering_nothing_says_what_there_is() -> None:
-    done = imsbench("enter", "worker-99")
-    assert done.returncode == 2
-    assert "no run in progress has a child 'worker-99'" in done.stderr
+def entered(children: list[find.Running], name: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(find, "running", lambda: children)
+    return cli.main(["enter", name])
+
+
+def test_entering_nothing_says_what_there_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    child = find.Running("worker-0", 11, 10, False)
+    assert entered([child], "worker-99", monkeypatch) == 2
+    told = capsys.readouterr().err
+    assert "no run in progress has a child 'worker-99'" in told
+    assert told.endswith("  worker-0     pid 11, of the run with pid 10\n")
+
+
+def test_entering_without_a_run_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entered([], "worker-0", monkeypatch) == 2
+    told = "imsbench: no run is in progress (or none that this user may look at)\n"
+    assert capsys.readouterr().err == told
+
+
+@pytest.mark.net
+@pytest.mark.tun
+def test_results_that_cannot_be_written_are_told_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = imsbench("run", "quickstart", "--out", str(tmp_path / "file"))
+    assert done.returncode == 5
+    assert f"does not let results be written to {tmp_path}/file: it is no directory" in done.stderr
+    done = imsbench("run", "quickstart", "--out", "/proc/results")
+    assert done.returncode == 5
+    assert "written to /proc/results: No such file or directory (/proc/results)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("deregistered", "text"),
+    [(True, "It has de-registered again."), (False, "Its de-registration did not succeed")],
+)
+def test_the_end_of_the_one_phone_is_told(deregistered: bool, text: str) -> None:
+    assert single.Single([], [], deregistered, []).farewell().startswith(text)
 
 
 def test_a_result_that_is_none_is_a_usage_error(tmp_path: Path) -> None:

@@ -61,3 +61,14 @@ def test_shapes() -> None:
 )
 def test_described_in_words(distribution: Distribution, text: str) -> None:
     assert distribution.describe() == text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("q", [0.0, 0.5, 0.99])
+def test_a_quantile_is_what_that_share_of_the_draws_does_not_exceed(kind: Kind, q: float) -> None:
+    source = random.Random(7)
+    for distribution in (Distribution(kind, 0.1, sigma=0.5), Distribution(kind, 0.1, sigma=0.0)):
+        limit_s = distribution.quantile(q)
+        below = sum(distribution.draw(source) <= limit_s * 1.000001 for _ in range(20_000)) / 20_000
+        assert below == pytest.approx(q, abs=0.02) or limit_s == pytest.approx(0.1)
+    assert Distribution(kind).quantile(q) == 0.0

@@ -101,6 +101,8 @@ def test_one_phone_shows_its_ladder() -> None:
         ("->", "REGISTER"), ("<-", "401"), ("->", "REGISTER"), ("<-", "200"),
     ]  # fmt: skip
     assert [protection for _, protection, _ in ladder[:4]] == ["     ", "     ", "[ESP]", "[ESP]"]
+    assert ladder[-2:] == [("->", "[ESP]", "REGISTER"), ("<-", "[ESP]", "200")]  # an orderly end
+    assert "The phone registered. It has de-registered again." in out
 
 
 def test_a_terminal_gets_a_live_bar() -> None:

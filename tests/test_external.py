@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -27,7 +28,10 @@ phases:
 
 
 def beside_a_core(profile: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "imsbench", *arguments]
+    return do_beside_a_core(profile, sys.executable, "-m", "imsbench", *arguments)
+
+
+def do_beside_a_core(profile: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "tests.other_host", str(profile), *command],
         cwd=ROOT, capture_output=True, text=True, timeout=90, check=False,
@@ -70,3 +74,68 @@ def test_a_host_that_does_not_forward_is_told_what_to_set(tmp_path: Path, profil
     done = beside_a_core(profile, "check", str(beyond))
     assert done.returncode == 5, done.stdout + done.stderr
     assert "sysctl -w net.ipv4.ip_forward=1" in done.stdout
+
+
+def test_commands_follow_each_other_and_leave_the_core_as_they_found_it(profile: Path) -> None:
+    one = f"{sys.executable} -m imsbench register {profile} && ip -brief link && ip route"
+    done = do_beside_a_core(profile, "sh", "-ec", f"{one}; {one}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("The phone registered. It has de-registered again.") == 2
+    assert "imsb0" not in done.stdout
+    assert "core: at the end: 0 registered" in done.stderr
+    ports = re.findall(r"port_uc (\d+)", done.stdout)
+    assert len(ports) == 2
+
+
+def test_a_killed_run_is_no_obstacle_to_the_next(tmp_path: Path, profile: Path) -> None:
+    held = tmp_path / "held.yaml"
+    held.write_text(PROFILE.replace("cycle: {rate: 10}", "hold: {duration: 60s}"))
+    imsbench = f"{sys.executable} -m imsbench"
+    script = (
+        f"{imsbench} run {held} --out {tmp_path} 2>{tmp_path}/err & "
+        f"for i in $(seq 200); do grep -q 'held 1 min' {tmp_path}/err && break; sleep 0.1; done; "
+        f"kill -KILL $!; ip -brief link; {imsbench} register {profile}; ip -brief link"
+    )
+    done = do_beside_a_core(profile, "sh", "-c", script)
+    before, ladder, after = done.stdout.partition("The phone registered.")
+    assert ladder, done.stdout + done.stderr
+    assert "imsb0" in before
+    assert "imsb0" not in after
+
+
+def test_a_core_that_does_not_connect_to_our_hss_is_waited_for_then_named(
+    tmp_path: Path, profile: Path
+) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(PROFILE.replace("192.0.2.20:3868", "192.0.2.20:3869"))
+    impatient = (
+        "import sys\nfrom imsbench import cli\nfrom imsbench.run import coordinator\n"
+        "coordinator.CORE_S = 2.5\nsys.exit(cli.main())"
+    )
+    done = do_beside_a_core(profile, sys.executable, "-c", impatient, "register", str(other))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "waiting for the core to connect to 192.0.2.20:3869 (1 of 2 s)" in done.stderr
+    assert (
+        "did not connect to the HSS at 192.0.2.20:3869 within 2 s: is that the HSS" in done.stderr
+    )
+    assert "core: waiting for the HSS at 192.0.2.20:3868 for" in done.stderr
+
+
+def test_a_target_that_was_never_there_ends_the_run_early(tmp_path: Path, profile: Path) -> None:
+    absent = tmp_path / "absent.yaml"
+    absent.write_text(
+        "name: absent\nsubscribers: {count: 2000}\n"
+        'target: {kind: external, pcscf: "192.0.2.10:5099"}\n'
+        "phases: [{fill: {rate: 50, to: 2000}}]\n"
+    )
+    done = beside_a_core(profile, "run", str(absent), "--out", str(tmp_path))
+    assert done.returncode == 1, done.stdout + done.stderr
+    text = "the target was never there: the first "
+    assert text in done.stdout
+    assert "nothing listens for SIP over TCP at 192.0.2.10:5099" in done.stdout
+    (path,) = tmp_path.glob("*_absent_external/result.json")
+    result = json.loads(path.read_text())
+    assert (result["status"], result["exit_code"]) == ("interrupted", 1)
+    assert result["reason"].startswith(text)
+    registrations = result["steps"][0]["kpis"]["procedures"]["registration"]
+    assert 20 <= registrations["attempted"] < 1000

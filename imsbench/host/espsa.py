@@ -57,7 +57,9 @@ class KeyWritingBackend:
         """phones: addresses, text form, of those whose keys are written; OSError for the file."""
         self._backend = backend
         self._phones = frozenset(phones)
-        self._writer = FileWriter(path, queue_bytes=_QUEUE_BYTES, file_bytes=_FILE_BYTES)
+        self._writer = FileWriter(
+            path, queue_bytes=_QUEUE_BYTES, file_bytes=_FILE_BYTES, private=True
+        )
         self._lost = 0
         self.name = backend.name
         """As the backend's."""

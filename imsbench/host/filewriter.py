@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import stat
 import threading
 from pathlib import Path
 
@@ -11,12 +12,18 @@ from pathlib import Path
 class FileWriter:
     """Appends what it is handed, in order; what exceeds its bounds is refused and left to be counted."""
 
-    def __init__(self, path: Path, *, queue_bytes: int, file_bytes: int) -> None:
+    def __init__(
+        self, path: Path, *, queue_bytes: int, file_bytes: int, private: bool = False
+    ) -> None:
         """A new file in place of an old one; OSError if that cannot be.
 
-        queue_bytes: how much may wait for the disk; file_bytes: how large the file may become.
+        queue_bytes: how much may wait for the disk; file_bytes: how large the file may become;
+        private: only its owner may read it.
         """
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        mode = 0o600 if private else 0o644
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        if private and stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+            os.fchmod(self._descriptor, mode)  # an old file keeps its mode
         self._queue_bytes = queue_bytes
         self._file_bytes = file_bytes
         # Each counter has one writing thread, so neither needs a lock.

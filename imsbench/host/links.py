@@ -24,6 +24,10 @@ _RTN_LOCAL = 2  # linux/rtnetlink.h
 _TABLE_LOCAL = 255
 _SCOPE_HOST = 254
 _PROC_SYS = Path("/proc/sys")
+_RESERVED = "net/ipv4/ip_local_reserved_ports"
+
+Range = tuple[int, int]
+"""First and last port."""
 
 
 class LinkError(Exception):
@@ -152,6 +156,16 @@ def add_source_port_rule(ip_version: int, first: int, last: int, table: int, pri
         )
 
 
+def delete_rules(table: int, priority: int) -> None:
+    """Take away every rule, of both IP versions, that leads to this table from this priority."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with _netlink(f"rules of priority {priority}") as netlink:
+            for rule in netlink.get_rules(family=family):
+                leads = rule.get_attr("FRA_TABLE") == table
+                if leads and rule.get_attr("FRA_PRIORITY") == priority:
+                    netlink.rule("del", family=family, table=table, priority=priority)
+
+
 def set_sysctl(path: str, value: str | int) -> None:
     """Set a sysctl of this namespace ("net/ipv4/tcp_tw_reuse"); untouched if it has that value."""
     file = _PROC_SYS / path
@@ -162,10 +176,50 @@ def set_sysctl(path: str, value: str | int) -> None:
         raise LinkError(f"sysctl {path.replace('/', '.')} = {value}: {error.strerror}") from error
 
 
-def reserve_ports(ranges: Sequence[tuple[int, int]]) -> None:
-    """Keep (first, last) port ranges from being given to a connection by chance (ephemeral use)."""
-    text = ",".join(f"{first}-{last}" for first, last in sorted(ranges))
-    set_sysctl("net/ipv4/ip_local_reserved_ports", text)
+def reserve_ports(ranges: Sequence[Range]) -> None:
+    """Keep (first, last) port ranges from being given to a connection by chance (ephemeral use).
+
+    Ports that are kept already, by whomever, stay so.
+    """
+    _set_reserved(_reserved() | _ports(ranges))
+
+
+def release_ports(ranges: Sequence[Range]) -> None:
+    """Let connections have these ports by chance again; the inverse of ``reserve_ports``."""
+    _set_reserved(_reserved() - _ports(ranges))
+
+
+def not_reserved(ranges: Sequence[Range]) -> list[Range]:
+    """What of these port ranges is not reserved now."""
+    return _ranges(_ports(ranges) - _reserved())
+
+
+def spell_ranges(ranges: Sequence[Range]) -> str:
+    """Port ranges as the kernel writes them: "5063,40000-40127"."""
+    return ",".join(f"{first}-{last}" if first < last else f"{first}" for first, last in ranges)
+
+
+def _reserved() -> set[int]:
+    text = (_PROC_SYS / _RESERVED).read_text().strip()
+    parts = [part.partition("-") for part in text.split(",") if part]
+    return _ports([(int(first), int(last or first)) for first, _, last in parts])
+
+
+def _set_reserved(ports: set[int]) -> None:
+    if ports != _reserved():
+        # An empty text would be no list to the kernel; an end of line is one of no ports.
+        set_sysctl(_RESERVED, spell_ranges(_ranges(ports)) or "\n")
+
+
+def _ports(ranges: Sequence[Range]) -> set[int]:
+    return {port for first, last in ranges for port in range(first, last + 1)}
+
+
+def _ranges(ports: set[int]) -> list[Range]:
+    """The fewest ranges that are these ports."""
+    firsts = sorted(port for port in ports if port - 1 not in ports)
+    lasts = sorted(port for port in ports if port + 1 not in ports)
+    return list(zip(firsts, lasts, strict=True))
 
 
 def tune_for_phones() -> None:

@@ -63,9 +63,10 @@ def configure_tun(
 ) -> None:
     """Set the device up as the way of protected sockets; LinkError if the kernel refuses.
 
-    A default route of the worst metric, no reverse-path filter (what comes out of the device has
-    its way back elsewhere), no address and no chatter of its own; a rule per protected port range,
-    whose ports no connection gets by chance.
+    A default route of the worst metric, a loose reverse-path filter (what comes out of the device
+    has its way back elsewhere), no address and no chatter of its own; a rule per protected port
+    range, whose ports no connection gets by chance. Rules of a killed process go first: the device
+    is open, so no other process has one.
     """
     ipv6 = Path(f"/proc/sys/net/ipv6/conf/{name}")
     if ip_version == 6:
@@ -74,17 +75,27 @@ def configure_tun(
     elif ipv6.exists():
         links.set_sysctl(f"net/ipv6/conf/{name}/disable_ipv6", 1)
     if ip_version == 4:
-        links.set_sysctl("net/ipv4/conf/all/rp_filter", 0)  # the larger of both values counts
-        links.set_sysctl(f"net/ipv4/conf/{name}/rp_filter", 0)
+        # Of this value and that of "all" the larger counts (ip-sysctl.rst), so a 0 would depend on it.
+        links.set_sysctl(f"net/ipv4/conf/{name}/rp_filter", 2)
     links.set_up(name, mtu=MTU, queue_length=QUEUE_LENGTH)
     everything = "::/0" if ip_version == 6 else "0.0.0.0/0"
     links.add_route(everything, dev=name, metric=ROUTE_METRIC)
+    forget_rules()
     if protected_ports:
         links.add_route(everything, dev=name, table=ROUTE_TABLE)
         # An ephemeral port in these ranges would lead a clear connection into the device.
         links.reserve_ports(protected_ports)
-    for first, last in protected_ports:
-        links.add_source_port_rule(ip_version, first, last, ROUTE_TABLE, ROUTE_TABLE)
+    try:
+        for first, last in protected_ports:
+            links.add_source_port_rule(ip_version, first, last, ROUTE_TABLE, ROUTE_TABLE)
+    except BaseException:  # refused, or interrupted: nobody will know of those that are made
+        forget_rules()
+        raise
+
+
+def forget_rules() -> None:
+    """Take away the rules of protected ports: they are the namespace's and outlive the device."""
+    links.delete_rules(ROUTE_TABLE, ROUTE_TABLE)
 
 
 def queue_drops(name: str) -> int:

@@ -233,7 +233,7 @@ class StepKpis:
         self.lateness.merge(other.lateness)
 
     def totals(self) -> dict[str, int]:
-        """Attempts of all procedures together: attempted, succeeded, failed."""
+        """Attempts that ended: all together, and registrations, refreshes and calls apart."""
         parts = self.procedures.values()
         attempted = sum(part.attempted for part in parts) + self.sessions.attempted
         succeeded = sum(part.succeeded for part in parts) + self.sessions.planned
@@ -241,6 +241,12 @@ class StepKpis:
             "attempted": attempted,
             "succeeded": succeeded,
             "failed": attempted - succeeded,
+            "registrations": self.procedures["registration"].attempted,
+            "registrations_succeeded": self.procedures["registration"].succeeded,
+            "refreshes": self.procedures["reregistration"].attempted,
+            "refreshes_succeeded": self.procedures["reregistration"].succeeded,
+            "calls": self.sessions.attempted,
+            "calls_succeeded": self.sessions.planned,
         }
 
     def histogram(self, key: str) -> Histogram:

@@ -4,8 +4,8 @@ First limits: the distributions from due and from the start differ by at most ma
 mean, p50, p90, p95 and p99 (else the generator was the queue); lateness and loop lag at p99 stay
 below max(10 ms, 5 % of the p99 from the start), because a stalled worker also reads its responses
 late, which no difference shows; every worker stays below its share of a core; nothing was dropped;
-every planned arrival was made; the simulators answered as fast as they were told to. A quantile is
-judged only where the samples are enough to state it.
+every planned arrival was made; the simulators answered as fast as they were told to and never stood
+still. A quantile is judged only where the samples are enough to state it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ MARGIN_SHARE = 0.05
 """Difference that is allowed as a share of the smaller time."""
 STALL_S = 0.010
 """Lateness and loop lag that are always allowed at p99, seconds."""
+SLOW_S = 0.005
+"""What a simulator's p99 response time may exceed the configured one by, seconds."""
+STANDSTILL_S = 0.100
+"""Longest stall of a simulator that is allowed, seconds: what one step of 10 s hides behind its p99."""
 JUDGED = (0.5, 0.9, 0.95, 0.99)
 """Quantiles at which from due and from start are compared."""
 
@@ -96,6 +100,33 @@ def judge_response_time(name: str, configured_s: float, achieved_s: float | None
         (
             f"The {name} simulator answered in {achieved_s * 1e3:.3g} ms on average; "
             f"{configured_s * 1e3:.3g} ms were configured.",
+        )
+    )
+
+
+def judge_slowest_responses(name: str, configured_s: float, achieved_s: float | None) -> Verdict:
+    """The verdict on a simulator's p99 response time against that of what was configured, seconds."""
+    if achieved_s is None or achieved_s - configured_s <= SLOW_S:
+        return Verdict()
+    return Verdict(
+        (
+            f"The p99 of the {name} simulator's response time is {achieved_s * 1e3:.3g} ms; "
+            f"{configured_s * 1e3:.3g} ms are configured, and {SLOW_S * 1e3:.3g} ms more are allowed.",
+        )
+    )
+
+
+def judge_stall(name: str, longest_s: float) -> Verdict:
+    """The verdict on a step in which a simulator's loop stood still for this long at most, seconds.
+
+    Its response times do not tell: a process that stands still has not read the request either.
+    """
+    if longest_s <= STANDSTILL_S:
+        return Verdict()
+    return Verdict(
+        (
+            f"The {name} simulator stood still for {longest_s * 1e3:,.0f} ms; the limit is "
+            f"{STANDSTILL_S * 1e3:.0f} ms.",
         )
     )
 

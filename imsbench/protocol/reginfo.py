@@ -28,6 +28,8 @@ EVENTS = frozenset(
 MAX_BYTES = 262_144
 MAX_DEPTH = 16
 
+_LINE_END = {"\r": "&#13;"}  # as it stands, a CR is read as LF (XML 1.0 §2.11)
+
 _REGINFO = f"{{{NAMESPACE}}}reginfo"
 _REGISTRATION = f"{{{NAMESPACE}}}registration"
 _CONTACT = f"{{{NAMESPACE}}}contact"
@@ -122,7 +124,7 @@ def serialize_reginfo(reginfo: Reginfo) -> bytes:
             out.append(
                 f"<contact id={quoteattr(contact.id)} state={quoteattr(contact.state)} "
                 f"event={quoteattr(contact.event)}{expires}>"
-                f"<uri>{escape(contact.uri)}</uri></contact>"
+                f"<uri>{escape(contact.uri, _LINE_END)}</uri></contact>"
             )
         out.append("</registration>")
     out.append("</reginfo>\n")

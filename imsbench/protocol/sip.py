@@ -269,7 +269,7 @@ def read_head(head: bytes) -> Request | Response | Malformed:
 
 
 def header_lines(lines: list[str]) -> list[Header]:
-    """The headers among these lines, folded ones joined; a line that is none is left out."""
+    """The headers among these lines (RFC 3261 §7.3), folded ones joined; other lines are left out."""
     found = []
     for line in _unfold(["", *lines])[1:]:
         raw, colon, value = line.partition(":")

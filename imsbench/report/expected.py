@@ -40,15 +40,17 @@ def expectations(result: RunResult) -> Lines:
 
 def _arrivals(step: Step, done: StepResult) -> Iterator[list[str]]:
     if step.registrations:
-        part = done.kpis.procedures["registration"]
-        made = part.attempted + done.kpis.procedures["deregistration"].failed
+        made = done.kpis.procedures["registration"].attempted
+        # A fill also registers whom the target lost before.
+        lost = step.registered_before - done.registered_before if step.kind == "fill" else 0
         what = "Registrations" if step.calls is not None else "Arrivals"
-        yield _compare(f"{what} of “{name_of(step)}”", step.registrations, made)
+        planned = step.registrations + max(0, lost)
+        yield _compare(f"{what} of “{name_of(step)}”", planned, made)
     if step.calls is not None:
-        planned = step.evaluated_calls
-        if planned is None:  # Poisson: as many as became due in the evaluated time
-            planned = sum(worker.called + worker.without_pair for worker in done.health)
-        yield _compare(f"Calls of “{name_of(step)}”", planned, done.kpis.sessions.attempted)
+        calls = step.evaluated_calls
+        if calls is None:  # Poisson: as many as became due in the evaluated time
+            calls = sum(worker.called + worker.without_pair for worker in done.health)
+        yield _compare(f"Calls of “{name_of(step)}”", calls, done.kpis.sessions.attempted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ _STATUS = {
 }
 _EXIT = {
     0: "kept",
-    1: "a threshold broken",
+    1: "a threshold broken, or what the target did above",
     2: "usage or profile error",
     3: "the generator cannot vouch for the run",
     4: "the target died",
@@ -79,6 +79,11 @@ def _verdict(result: RunResult) -> Lines:
     whole = "" if not result.reasons else "; not for the run as a whole"
     why = "" if result.valid else "; see “Generator health”"
     yield f"- Generator: vouches for {valid} of {len(result.steps)} steps{whole}{why}."
+    for step, done in tables.pairs(result):
+        for finding in done.findings:
+            yield f"- Target: “{name_of(step)}”: {finding}."
+    for finding in result.findings:
+        yield f"- Target: {finding}"
     if result.self_test:
         yield "- A self-test shares its machine with the target and is no capacity of anything."
     yield f"- Exit code {result.exit_code}: {_EXIT.get(result.exit_code, 'unknown')}."

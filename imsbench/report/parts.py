@@ -183,6 +183,8 @@ class SimulatorResult(Told):
 
     commands: dict[str, CommandResult]
     """By command: "UAR", "MAR", "AAR"."""
+    loop_lag: HistogramField = Field(default_factory=Histogram)
+    """How late its loop called its probes, every 20 ms."""
     counters: Counts = {}
     """Counted events."""
 
@@ -222,6 +224,8 @@ class CoreResult(Told):
     """Who did ESP."""
     backend_counters: Counts = {}
     """Packets and drops of ESP."""
+    loop_lag: HistogramField = Field(default_factory=Histogram)
+    """How late its loop called its probes; the null target has none."""
 
 
 class WorkerResult(Told):

@@ -7,10 +7,10 @@ are null; NaN never enters. A file that is no result is a ResultError that says 
 
 from __future__ import annotations
 
-import json
 import pathlib
 from typing import Annotated, Any, Literal, Self
 
+import pydantic_core
 from pydantic import AfterValidator, AwareDatetime, Field, ValidationError, model_validator
 
 from imsbench.kpi.sessions import SessionKpis
@@ -56,6 +56,8 @@ class Repair(Part):
     """Phones registered when it ended."""
     elapsed_s: float
     """How long it took, seconds."""
+    rounds: int = 1
+    """How many rounds it took."""
     kpis: KpisField
     """What it did; not part of any table."""
 
@@ -81,8 +83,14 @@ class StepResult(Part):
     """Counted events of this step, all workers together."""
     failures: list[Failure] = Field(default_factory=list)
     """The first failure of each kind."""
+    hss_stall_s: Annotated[float, Field(ge=0)] = 0.0
+    """Longest stretch of it in which the HSS simulator stood still, seconds; 0: below 10 ms."""
+    pcrf_stall_s: Annotated[float, Field(ge=0)] = 0.0
+    """The same of the PCRF simulator."""
     reasons: list[str] = Field(default_factory=list)
     """Why the generator cannot vouch for it; empty: valid."""
+    findings: list[str] = Field(default_factory=list)
+    """What the target did that makes it another step than the profile's: not the generator's fault."""
     sut: TargetUsage | None = None
     """What the target used in it; null: not measured."""
     repair: Repair | None = None
@@ -152,6 +160,8 @@ class RunResult(Part):
     """The profile's thresholds, judged."""
     reasons: list[str] = Field(default_factory=list)
     """Why the generator cannot vouch for the run as a whole; empty: it can."""
+    findings: list[str] = Field(default_factory=list)
+    """What the target did wrong that no step shows."""
     exit_code: int
     """What the process returned."""
 
@@ -176,8 +186,8 @@ class RunResult(Part):
     def from_json(cls, text: str | bytes) -> Self:
         """The inverse of to_json; ResultError says what is wrong."""
         try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            data = pydantic_core.from_json(text, allow_inf_nan=False)
+        except ValueError as error:  # also NaN, half of a surrogate pair, what nests too deeply
             raise ResultError(f"is not JSON: {error}") from None
         version = data.get("schema_version") if isinstance(data, dict) else None
         if version is None:
@@ -187,9 +197,12 @@ class RunResult(Part):
                 f"has schema version {version!r}; this imsbench reads 1 and {SCHEMA_VERSION}"
             )
         try:
-            return cls.model_validate(_from_version_1(data) if version == 1 else data)
+            result = cls.model_validate(_from_version_1(data) if version == 1 else data)
         except ValidationError as error:
             raise ResultError(_spell(error)) from None
+        if problem := _contradiction(result):
+            raise ResultError(f"is damaged: {problem}")
+        return result
 
 
 def read_result(path: pathlib.Path) -> RunResult:
@@ -211,6 +224,22 @@ def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
             if isinstance(part, dict) and isinstance(part.get("kpis"), dict):
                 part["kpis"].setdefault("sessions", SessionKpis().to_json())
     return data | {"schema_version": SCHEMA_VERSION}
+
+
+def _contradiction(result: RunResult) -> str:
+    """What no run can have written, though each part may stand for itself; "" if nothing."""
+    indices = [step.index for step in result.steps]
+    if indices != sorted(set(indices)):
+        return f"its steps are {indices}: each is there once, in order"
+    if result.ended < result.started:
+        return "it ended before it started"
+    if not result.hosts:
+        return "it has no host"
+    # A process that did not report at its end is a reason; so is a step cut short.
+    if not result.workers and result.status == "complete" and result.valid:
+        return "it is complete and valid, but has no worker"
+    speechless = [step.index for step in result.steps if step.complete and not step.health]
+    return f"no worker told of its health in step {speechless[0]}" if speechless else ""
 
 
 def _spell(error: ValidationError) -> str:

@@ -54,7 +54,7 @@ def registrations(result: RunResult) -> Lines:
         "Count", "CPU (cores)",
     )  # fmt: skip
     rows = [
-        [step.title, _asked(step),
+        [_marked(step.title, done), _asked(step),
          *_common(done.kpis, "initial_registration_success_rate", "registration_time"),
          DASH if step.kind == "fill" else usage.cpu(result, done)]
         for step, done in shown
@@ -168,7 +168,7 @@ def deregistrations(result: RunResult) -> Lines:
         "Load", "Rate (/s)", "De-registration success rate", "Mean", "p99", "p99 from due", "Count",
     )  # fmt: skip
     rows = [
-        [step.title, _asked(step),
+        [_marked(step.title, done), _asked(step),
          *_common(done.kpis, "deregistration_success_rate", "deregistration_time")]
         for step, done in shown
     ]  # fmt: skip
@@ -183,12 +183,12 @@ def subscriptions(result: RunResult) -> Lines:
     """Registration event subscriptions: the 200 and the first NOTIFY."""
     shown = _with(result, "subscription")
     headers = (
-        "Load", "Rate (/s)", "Subscription success rate", "200: mean", "200: p99", "NOTIFY: mean",
-        "NOTIFY: p99", "Count",
+        "Load", "Rate (/s)", "Subscription success rate", "SUBSCRIBE → 200: mean", "p99",
+        "SUBSCRIBE → NOTIFY: mean", "p99", "Count",
     )  # fmt: skip
     rows = [
         [
-            step.title, _asked(step),
+            _marked(step.title, done), _asked(step),
             spell_ratio(done.kpis.ratio("subscription_success_rate")),
             spell_time(done.kpis.histogram("subscription_time").mean),
             spell_quantile(done.kpis, "subscription_time", 0.99),
@@ -227,6 +227,11 @@ def _common(kpis: StepKpis, ratio: str, time: str) -> list[str]:
     ]
 
 
+def _marked(title: str, done: StepResult) -> str:
+    """The load of a row, and what the target made of it."""
+    return f"{title} ({'; '.join(done.findings)})" if done.findings else title
+
+
 def _asked(step: Step) -> str:
     return spell_rate(step.rate) if step.rate else DASH
 
@@ -249,11 +254,8 @@ def _section(
     marked = [row if good else strike(row) for row, good in zip(rows, valid, strict=True)]
     yield from table(headers, marked, right)
     yield ""
-    reasons = list(invalid(shown))
-    if reasons:
-        yield "Struck through, because the generator cannot vouch for it:"
-        yield ""
-        yield from reasons
+    if any(not done.valid for _, done in shown):
+        yield "Struck through: the generator cannot vouch for it; “Generator health” says why."
         yield ""
 
 

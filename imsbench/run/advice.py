@@ -109,17 +109,30 @@ _RULES = (
 )
 
 
-def advice(profile: Profile, stage: str, cause: str) -> str:
-    """One sentence on what to look at after a failure at this stage with this cause."""
+def advice(profile: Profile, stage: str, cause: str, detail: str = "") -> str:
+    """What to look at after a failure at this stage with this cause.
+
+    ``detail``: what the far end said (``phone.attempt.rejected``); its Warning comes first, as it is
+    the core's own word for what the rest can only guess.
+    """
     rule = next(
         rule
         for rule in _RULES
         if (not rule.stages or stage in rule.stages) and (not rule.causes or cause in rule.causes)
     )
     external = profile.target.kind == "external"
-    return rule.text.format(
+    return _warning(detail) + rule.text.format(
         pcscf=host_port(*configs.pcscf(profile)),
         route=network.route_advice(profile) if external else "none is needed here",
         domain=configs.population(profile).home_domain,
         algs=", ".join(profile.phones.algs),
     )
+
+
+def _warning(detail: str) -> str:
+    """The text of a Warning (RFC 3261 §20.43: code, agent, quoted text), introduced; "" if none."""
+    value = detail.partition("warning: ")[2]
+    if not value:
+        return ""
+    text = value.partition('"')[2].rpartition('"')[0]
+    return f"the core says: “{text or value}”; if that does not tell: "

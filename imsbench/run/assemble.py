@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from math import isnan, nan
 
 import imsbench
+from imsbench.distribution import Distribution
 from imsbench.histogram import Histogram
+from imsbench.kpi.kpis import StepKpis
+from imsbench.kpi.statistics import enough, quantile_interval
 from imsbench.kpi.thresholds import Threshold, overall, parse_thresholds
-from imsbench.kpi.verdict import judge_response_time, judge_step
+from imsbench.kpi.verdict import (
+    judge_response_time,
+    judge_slowest_responses,
+    judge_stall,
+    judge_step,
+)
+from imsbench.profile import Distribution as DistributionOfProfile
 from imsbench.profile import Hss, Pcrf, Profile, Step
-from imsbench.report.account import mean_response_s
+from imsbench.report.account import response_times
 from imsbench.report.parts import (
     CoreResult,
     EndedCalls,
@@ -22,7 +30,7 @@ from imsbench.report.parts import (
     WorkerResult,
 )
 from imsbench.report.result import Repair, RunResult, StepResult, ThresholdResult
-from imsbench.run import topology
+from imsbench.run import configs, topology
 from imsbench.run.exits import BROKEN, KEPT, UNVOUCHED, gravest
 from imsbench.run.machine import this_host
 from imsbench.run.record import Json, RunRecord, StepRecord
@@ -52,14 +60,15 @@ def assemble(
         id=identifier,
         version=imsbench.__version__,
         started=record.started,
-        ended=record.ended or datetime.now(UTC),
+        # The wall clock may have been set back meanwhile.
+        ended=max(record.started, record.ended or datetime.now(UTC)),
         status=record.status,
         reason=record.reason,
         self_test=embedded,
         seed=profile.seed,
         profile=profile,
         hosts=[this_host("generator and target" if embedded else "generator")],
-        steps=[_step(profile, step) for step in record.steps],
+        steps=[_step(profile, record, step) for step in record.steps],
         hss=HssResult.model_validate(hss) if hss else None,
         pcrf=PcrfResult.model_validate(pcrf) if pcrf else None,
         signature=record.signature,
@@ -70,16 +79,22 @@ def assemble(
         thresholds=[_judge(threshold, record.steps) for threshold in _thresholds(profile)],
         exit_code=KEPT,
     )
-    reasons = _simulator_reasons(profile, result) + _count_reasons(profile, result)
+    reasons, findings = _simulator_reasons(profile, result), list[str]()
+    # Where the target failed phones, it may well hold what they do not, and the other way round.
+    (findings if _target_failed(result) else reasons).extend(_count_reasons(profile, result))
+    reasons += _silent_children(profile, result)
     if record.status == "generator_failed":
         reasons.append(f"The generator failed: {record.reason}.")
-    result = result.model_copy(update={"reasons": reasons})
+    result = result.model_copy(update={"reasons": reasons, "findings": findings})
     if record.unreached:  # no measurement to vouch for, and no threshold that could be broken
         return result.model_copy(update={"exit_code": record.exit_code})
     return result.model_copy(update={"exit_code": _exit_code(result, record.exit_code, unvouched)})
 
 
-def _step(profile: Profile, record: StepRecord) -> StepResult:
+def _step(profile: Profile, run: RunRecord, record: StepRecord) -> StepResult:
+    stalls = {
+        name.upper(): run.longest_stall_s(name, record) for name in (topology.HSS, topology.PCRF)
+    }
     health = [WorkerHealth.model_validate(part) for part in record.health]
     return StepResult(
         index=record.step.index,
@@ -91,9 +106,15 @@ def _step(profile: Profile, record: StepRecord) -> StepResult:
         health=health,
         counters=record.counters,
         failures=[Failure.model_validate(failure) for failure in record.failures],
-        reasons=_step_reasons(profile, record, health),
+        hss_stall_s=stalls["HSS"],
+        pcrf_stall_s=stalls["PCRF"],
+        reasons=[
+            *_step_reasons(profile, record, health),
+            *(reason for name, one in stalls.items() for reason in judge_stall(name, one).reasons),
+        ],
+        findings=_step_findings(record),
         sut=_usage(record.sut),
-        repair=_repair(record.repair),
+        repair=_repair(record.repairs),
     )
 
 
@@ -121,7 +142,7 @@ def _step_reasons(profile: Profile, record: StepRecord, health: list[WorkerHealt
         complete=record.complete,
     )
     reasons = list(verdict.reasons)
-    if record.registered_before != step.registered_before and record.started_at:
+    if record.registered_before > step.registered_before and record.started_at:
         reasons.append(
             f"{record.registered_before:,} phones were registered when it began; "
             f"{step.registered_before:,} are its precondition."
@@ -136,14 +157,26 @@ def _planned_calls(step: Step, health: list[WorkerHealth]) -> int:
     return sum(part.called for part in health)
 
 
-def _repair(record: StepRecord | None) -> Repair | None:
-    if record is None:
+def _step_findings(record: StepRecord) -> list[str]:
+    """What the target still refused after the repairs."""
+    wanted = record.step.registered_before
+    if not record.started_at or record.registered_before >= wanted:
+        return []
+    return [f"precondition not met: {record.registered_before:,} of {wanted:,} registered"]
+
+
+def _repair(rounds: list[StepRecord]) -> Repair | None:
+    if not rounds:
         return None
+    kpis = StepKpis()
+    for one in rounds:
+        kpis.merge(one.kpis)
     return Repair(
-        registered_before=record.registered_before,
-        registered_after=record.registered_after,
-        elapsed_s=record.elapsed_s,
-        kpis=record.kpis,
+        registered_before=rounds[0].registered_before,
+        registered_after=rounds[-1].registered_after,
+        elapsed_s=sum(one.elapsed_s for one in rounds),
+        rounds=len(rounds),
+        kpis=kpis,
     )
 
 
@@ -166,27 +199,38 @@ def _simulator_reasons(profile: Profile, result: RunResult) -> list[str]:
     """The simulators' achieved response times against the configured ones."""
     simulators = profile.simulators
     judged = (
-        ("HSS", result.hss, (simulators.hss or Hss()).response_time.mean),
-        ("PCRF", result.pcrf, (simulators.pcrf or Pcrf()).response_time.mean),
+        ("HSS", result.hss, (simulators.hss or Hss()).response_time),
+        ("PCRF", result.pcrf, (simulators.pcrf or Pcrf()).response_time),
     )
     reasons: list[str] = []
-    for name, measured, configured_s in judged:
-        mean_s = nan if measured is None else mean_response_s(measured)
-        if not isnan(mean_s):
-            reasons += judge_response_time(name, configured_s, mean_s).reasons
+    for name, measured, configured in judged:
+        times = Histogram() if measured is None else response_times(measured)
+        if times.count:
+            reasons += _response_time_reasons(name, times, configured)
     return reasons
+
+
+def _response_time_reasons(
+    name: str, times: Histogram, configured: DistributionOfProfile
+) -> list[str]:
+    slowest_s = None
+    if enough(0.99, times.count):
+        # Where the delay is drawn, the p99 of the draws varies: only what is surely above counts.
+        drawn = configured.kind != "constant"
+        slowest_s = quantile_interval(times, 0.99)[0] if drawn else times.quantile(0.99)
+    expected = Distribution(**configs.distribution_config(configured))
+    return [
+        *judge_response_time(name, configured.mean, times.mean).reasons,
+        *judge_slowest_responses(name, expected.quantile(0.99), slowest_s).reasons,
+    ]
 
 
 def _count_reasons(profile: Profile, result: RunResult) -> list[str]:
     """Whether phones, core and HSS agree on how many are registered at the end of a whole run."""
-    if result.status != "complete" or profile.target.kind != "embedded":
+    if result.status != "complete" or _silent_children(profile, result):
         return []
-    if (
-        result.core is None
-        or result.hss is None
-        or len(result.workers) != profile.generator.workers
-    ):
-        return ["Not every process said at its end what it had measured."]
+    if result.core is None or result.hss is None or profile.target.kind != "embedded":
+        return []
     phones = sum(worker.registered for worker in result.workers)
     if phones == result.core.registered == result.hss.registered:
         return []
@@ -196,10 +240,29 @@ def _count_reasons(profile: Profile, result: RunResult) -> list[str]:
     ]
 
 
+def _silent_children(profile: Profile, result: RunResult) -> list[str]:
+    """Whether every process of a whole run against the embedded target reported at its end."""
+    if result.status != "complete" or profile.target.kind != "embedded":
+        return []
+    told = result.core is not None and result.hss is not None
+    if told and len(result.workers) == profile.generator.workers:
+        return []
+    return ["Not every process said at its end what it had measured."]
+
+
+def _target_failed(result: RunResult) -> bool:
+    """Whether any procedure failed, in a step or in a repair."""
+    parts = [done.kpis for done in result.steps]
+    parts += [done.repair.kpis for done in result.steps if done.repair is not None]
+    return any(kpis.totals()["failed"] for kpis in parts)
+
+
 def _exit_code(result: RunResult, so_far: int, unvouched: int) -> int:
     codes = [so_far]
     # Undefined is not kept: a gate that measured nothing must not open.
     if any(threshold.state != "kept" for threshold in result.thresholds):
+        codes.append(BROKEN)
+    if result.findings or any(step.findings for step in result.steps):
         codes.append(BROKEN)
     if not result.valid:
         codes.append(unvouched)

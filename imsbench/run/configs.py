@@ -113,9 +113,10 @@ def worker_config(
     worker: int,
     *,
     keep_ladders: bool,
+    deregister: bool = False,
     pcap: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What worker k is told; ``pcap``: of ``CaptureOrder.config``."""
+    """What worker k is told; ``pcap``: of ``CaptureOrder.config``; the others: of ``Coordinator``."""
     return topology.nodes[worker_name(worker)].as_config() | {
         "profile": profile.model_dump(mode="json"),
         "worker": worker,
@@ -123,6 +124,7 @@ def worker_config(
         "phone_prefix": topology.phone_prefixes[worker],
         "pcscf": list(pcscf(profile)),
         "keep_ladders": keep_ladders,
+        "deregister": deregister,
         "pcap": pcap,
     }
 
@@ -167,6 +169,11 @@ def simulators_of(profile: Profile) -> list[str]:
     """The simulators that this run starts, in this order, by name."""
     needed = ((HSS, needs_hss(profile)), (PCRF, needs_pcrf(profile)))
     return [name for name, wanted in needed if wanted]
+
+
+def plays_hss(profile: Profile) -> bool:
+    """Whether the HSS simulator of this run serves a core that is not ours to start."""
+    return profile.target.kind == "external" and needs_hss(profile)
 
 
 def needs_tun(profile: Profile) -> bool:

@@ -27,14 +27,21 @@ from types import FrameType
 
 from imsbench.host.control import Message
 from imsbench.profile import Profile, Step
+from imsbench.protocol.address import host_port
 from imsbench.report.result import Status
 from imsbench.run import configs, network, sut, tell, topology
+from imsbench.run.advice import advice
 from imsbench.run.capture import CaptureOrder
 from imsbench.run.crew import START_S, ChildLost, Crew, Interrupted
 from imsbench.run.events import Stage, StepEnded, StepStarted, Watcher
-from imsbench.run.exits import INTERRUPTED, TARGET_DIED, UNVOUCHED, RunRefused
+from imsbench.run.exits import BROKEN, INTERRUPTED, TARGET_DIED, UNVOUCHED, RunRefused
 from imsbench.run.record import RunRecord, StepRecord
 from imsbench.run.release import Release
+from imsbench.run.tally import Tally
+
+
+class TargetUnreached(Exception):
+    """The target was never there; the text says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +60,18 @@ class Modules:
 
 DEFAULT_MODULES = Modules()
 
+CORE_S = 60.0
+"""How long an external core may take to connect to our HSS."""
+UNREACHED_ATTEMPTS = 20
+"""So many registrations in vain, and none else, and the target is taken for not there."""
+
+REPAIR_ROUNDS = 3
+"""How often a step's precondition is tried to be restored, as long as a round gains phones."""
+
 _START_AHEAD_S = 0.2
 """From the order to the first arrival: the order must have reached every worker."""
 _STEP_SLACK_S = 30.0
 """What a step may overrun its plan, its drain and its longest attempt."""
-_STALE_S = 0.1
-"""A tick read later than this after it was asked for was sent after that."""
 _STOP_S = 10.0
 
 
@@ -72,18 +85,18 @@ class Coordinator:
         *,
         keep_ladders: bool = False,
         observe: bool = False,
+        deregister: bool = False,
         pcap: CaptureOrder | None = None,
         modules: Modules = DEFAULT_MODULES,
     ) -> None:
         """watch: told what happens, from this thread; keep_ladders: workers keep every ladder;
-        observe: the simulators' requests are counted step by step, which costs a second for each;
-        pcap: what they capture; modules: what the children run.
+        deregister: phones de-register at the end; observe: the simulators' requests are counted step
+        by step, which costs a second for each; pcap: what is captured; modules: what the children run.
         """
         self._profile = profile
         self._watch = watch
         self._keep_ladders = keep_ladders
-        self._observe = observe
-        self._commands: dict[str, dict[str, int]] = {}
+        self._deregister = deregister
         self._pcap = pcap
         self._modules = modules
         self._interrupted = False
@@ -91,6 +104,7 @@ class Coordinator:
         self._topology = network.plan(profile)
         self._workers = [topology.worker_name(k) for k in range(profile.generator.workers)]
         self._simulators = configs.simulators_of(profile)
+        self._tally = Tally(self._crew.receive, self._simulators) if observe else None
         self._target = sut.target_of(profile, lambda: self._crew.pid(topology.CORE))
         self._release = Release()
         self._registered = 0
@@ -159,10 +173,38 @@ class Coordinator:
                 self._topology,
                 number,
                 keep_ladders=self._keep_ladders,
+                deregister=self._deregister,
                 pcap=self._pcap.config(profile, number) if self._pcap is not None else None,
             )
             self._crew.send(name, "config", **config)
         self._crew.wait(self._workers, "ready", START_S)
+        if configs.plays_hss(profile):
+            self._await_core()
+
+    def _await_core(self) -> None:
+        """Wait until the core has connected to our HSS; RunRefused if it does not.
+
+        A core tries again every few seconds only, and without its HSS it refuses every phone.
+        """
+        address = host_port(*configs.hss_config(self._profile, topology.Node())["listen"])
+        began_at = time.monotonic()
+        tell_at = 1.0
+        while True:
+            for name, message in self._crew.receive(0.5):
+                if name == topology.HSS and message.get("counts", {}).get("connections"):
+                    return
+            waited_s = time.monotonic() - began_at
+            if waited_s > CORE_S:
+                raise RunRefused(
+                    f"the core did not connect to the HSS at {address} within {CORE_S:.0f} s: is that "
+                    "the HSS it is told to use, and may it connect to there (Diameter over TCP)? "
+                    "Leave simulators.hss out if it has an HSS of its own",
+                    BROKEN,
+                )
+            if waited_s >= tell_at:
+                tell_at += 5.0
+                told = f"{waited_s:.0f} of {CORE_S:.0f} s"
+                self._watch(Stage(f"waiting for the core to connect to {address} ({told})"))
 
     def _describe_children(self) -> str:
         count = len(self._workers)
@@ -181,6 +223,9 @@ class Coordinator:
             self._mark("interrupted", "interrupted by a signal", INTERRUPTED)
         except ChildLost as lost:
             self._lost(lost)
+        except TargetUnreached as error:
+            self._mark("interrupted", str(error), BROKEN)
+            self._record.unreached = True
 
     def _steps(self) -> None:
         steps = self._profile.steps()
@@ -189,11 +234,22 @@ class Coordinator:
         for step in steps:
             record = StepRecord(step)
             self._record.steps.append(record)
-            if self._registered < step.registered_before:
-                record.repair = StepRecord(step)
-                self._drive(record.repair, repair=True, count=len(steps))
+            self._repair(record, count=len(steps))
             self._drive(record, repair=False, count=len(steps))
             self._watch_release(step)
+
+    def _repair(self, record: StepRecord, *, count: int) -> None:
+        """Restore a step's precondition, in rounds; what the target still refuses is its finding."""
+        wanted = record.step.registered_before
+        for _ in range(REPAIR_ROUNDS):
+            before = self._registered
+            if before >= wanted:
+                return
+            round_ = StepRecord(record.step)
+            record.repairs.append(round_)
+            self._drive(round_, repair=True, count=count)
+            if self._registered <= before:
+                return  # not one of all those: the next round would be as vain
 
     def _drive(self, record: StepRecord, *, repair: bool, count: int) -> None:
         step = record.step
@@ -211,8 +267,8 @@ class Coordinator:
         self._listen(record, title, expected_s, usage)
         record.elapsed_s = time.monotonic() - record.started_at
         record.complete = True
-        if self._observe:
-            record.commands = self._new_commands()
+        if self._tally is not None:
+            record.commands = self._tally.new()
         self._registered = record.registered_after
         if usage is not None:
             record.sut = usage.close()
@@ -237,9 +293,11 @@ class Coordinator:
             for name, message in self._crew.receive(0.5):
                 if message["type"] == "tick":
                     ticks[name] = message
+                    self._record.note_stalls(name, message)
                 elif message["type"] == "step_done" and name in missing:
                     record.add(message)
                     missing.discard(name)
+            self._check_target(record, list(ticks.values()))
             now = time.monotonic()
             if usage is not None:
                 usage.look(now)
@@ -250,42 +308,34 @@ class Coordinator:
                 reason = f"did not end the step “{title}” within {limit_s:.0f} s"
                 raise ChildLost(min(missing), reason, UNVOUCHED)
 
-    def _new_commands(self) -> dict[str, dict[str, int]]:
-        """Diameter requests by simulator and command since this was asked last."""
-        asked_at, missing = time.monotonic(), set(self._simulators)
-        new: dict[str, dict[str, int]] = {}
-        while missing:
-            for name, message in self._crew.receive(0.2):
-                fresh = time.monotonic() - asked_at > _STALE_S
-                if message["type"] == "tick" and name in missing and fresh:
-                    counts = {key: n for key, n in message["counts"].items() if key.isupper()}
-                    before = self._commands.get(name, {})
-                    new[name] = {key: n - before.get(key, 0) for key, n in counts.items()}
-                    self._commands[name] = counts
-                    missing.discard(name)
-        return new
-
     def _watch_release(self, step: Step) -> None:
         """Watch the target's memory after calls, where the profile wants it."""
-        record = self._record.steps[-1]
         limit_s = step.calls.watch_release if step.calls is not None else 0.0
-        loaded = (record.sut or {}).get("memory_rss_bytes")
+        loaded = (self._record.steps[-1].sut or {}).get("memory_rss_bytes")
         if not limit_s or loaded is None:
             return
         self._watch(Stage(f"watching what the calls leave in memory, {limit_s:g} s at most"))
-        self._release.began(step, loaded)
-        ended_at = time.monotonic()
-        while (elapsed_s := time.monotonic() - ended_at) <= limit_s:
-            memory = self._target.memory()
-            if memory is None or self._release.look(elapsed_s, memory.size):
-                break
-            self._crew.receive(1.0)
-        else:
-            self._release.gave_up(step)
+        self._release.watch(step, loaded, limit_s, self._target, self._crew.receive)
         self._record.ended_calls = {
             "released_s": self._release.released_s,
             "again": self._release.again,
         }
+
+    def _check_target(self, record: StepRecord, ticks: list[Message]) -> None:
+        """TargetUnreached where the run's first registrations all failed to connect."""
+        if len(ticks) < len(self._workers) or len(self._record.steps) > 1:
+            return
+        attempted = sum(int(tick.get("attempted", 0)) for tick in ticks)
+        if attempted < UNREACHED_ATTEMPTS:
+            return
+        unreached = sum(int(tick.get("unreached", 0)) for tick in ticks)
+        if record.step.kind == "fill" and unreached == attempted:
+            causes = {str(tick["cause"]): None for tick in ticks if tick.get("cause")}
+            raise TargetUnreached(
+                f"the target was never there: the first {attempted:,} registrations all failed at "
+                f"stage “connect” ({', '.join(causes)}): "
+                + advice(self._profile, "connect", next(iter(causes), ""))
+            )
 
     # -- end -----------------------------------------------------------------------------------
 
@@ -293,6 +343,7 @@ class Coordinator:
         """Stop workers, core and simulators in this order, and keep what they say."""
         for names in (self._workers, [topology.CORE], self._simulators):
             for name, message in self._crew.stop(names, _STOP_S):
+                self._record.note_stalls(name, message)
                 if message["type"] == "result":
                     self._keep_result(name, message)
                 elif message["type"] == "step_done":  # it was on its way when the run ended
@@ -309,8 +360,8 @@ class Coordinator:
         if not self._record.steps:
             return
         record = self._record.steps[-1]
-        if record.repair is not None and not record.repair.complete:
-            record = record.repair
+        if record.repairs and not record.repairs[-1].complete:
+            record = record.repairs[-1]
         if not record.complete and message["step"] == record.step.index:
             record.add(message)
             record.elapsed_s = time.monotonic() - record.started_at

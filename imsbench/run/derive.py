@@ -93,7 +93,11 @@ def _validated(values: dict[str, Any], origin: str) -> Profile:
         return Profile.model_validate(values)
     except ValidationError as error:
         problems = [
-            Problem(".".join(map(str, details["loc"])), None, details["msg"])
+            Problem(
+                ".".join(map(str, details["loc"])),
+                None,
+                details["msg"].removeprefix("Value error, "),
+            )
             for details in error.errors(include_url=False)
         ]
         raise ProfileError(origin, problems) from None

@@ -40,22 +40,38 @@ class Progress:
     """How long it is planned to last, seconds."""
     registered: int
     """Phones registered now."""
-    attempted: int
-    """Attempts started in this step."""
-    succeeded: int
-    """Attempts that ended well."""
+    registrations: int
+    """Initial registrations of this step that have ended."""
+    registrations_succeeded: int
+    """Those of them that ended well."""
+    refreshes: int
+    """Re-registrations of this step that have ended."""
+    refreshes_succeeded: int
+    """Those of them that ended well."""
     failed: int
-    """Attempts that ended badly."""
+    """Attempts of all procedures that ended badly."""
     calls: int = 0
-    """Calls in progress."""
+    """Calls of this step that have ended."""
+    calls_succeeded: int = 0
+    """Those of them that ended as planned."""
+    in_progress: int = 0
+    """Calls in progress now."""
 
     def describe(self) -> str:
         """The counts in one line."""
-        calls = f"{self.calls:,} calls in progress, " if self.calls else ""
-        return (
-            f"{self.registered:,} registered, {calls}{self.attempted:,} attempted, "
-            f"{self.succeeded:,} succeeded, {self.failed:,} failed"
-        )
+        parts = [f"{self.registered:,} registered"]
+        if self.in_progress:
+            parts.append(f"{self.in_progress:,} calls in progress")
+        for name, ended, succeeded in (
+            ("registrations", self.registrations, self.registrations_succeeded),
+            ("refreshes", self.refreshes, self.refreshes_succeeded),
+            ("calls", self.calls, self.calls_succeeded),
+        ):
+            if ended:
+                parts.append(f"{name} {succeeded:,} of {ended:,}")
+        if self.failed:
+            parts.append(f"{self.failed:,} failed, all procedures")
+        return "; ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,25 +10,25 @@ from imsbench.profile import Profile
 from imsbench.report import markdown
 from imsbench.report.parts import Signature
 from imsbench.report.result import ResultError, RunResult, read_result
+from imsbench.report.tables import name_of, pairs
 from imsbench.run import capture, network, observe
 from imsbench.run.assemble import assemble
 from imsbench.run.capture import CaptureOrder
 from imsbench.run.coordinator import DEFAULT_MODULES, Coordinator, Modules
 from imsbench.run.events import Stage, Watcher
-from imsbench.run.exits import HOST_LACKS, UNVOUCHED, USAGE, RunRefused
+from imsbench.run.exits import HOST_LACKS, UNVOUCHED, USAGE, RunRefused, gravest
 from imsbench.run.record import RunRecord
+from imsbench.run.store import Stored, store
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A run that is over, written to disk."""
+    """A run that is over, written to disk as far as the disk took it."""
 
     result: RunResult
     """Everything measured."""
-    report: str
-    """The Markdown report."""
-    folder: Path
-    """Where both are."""
+    stored: Stored
+    """The report, and what was written where."""
     verdict: list[str]
     """How it ended, line by line."""
     captures: list[str]
@@ -37,7 +37,7 @@ class Finished:
     @property
     def exit_code(self) -> int:
         """The exit code of the command."""
-        return self.result.exit_code
+        return gravest((self.result.exit_code, self.stored.exit_code))
 
 
 def threshold_problem(text: str) -> str:
@@ -59,7 +59,7 @@ def execute(
 
     pcap: what is captured; unvouched: the exit code where the generator cannot vouch; modules: what
     the children run.
-    RunRefused if no load could be started, or the result cannot be written.
+    RunRefused if no load could be started; what could not be written is in ``stored``.
     """
     _make_folder(out)  # before the load, not after it
     if pcap is not None:
@@ -71,11 +71,9 @@ def execute(
     watch(Stage("writing the result"))
     folder = _folder(profile, record, out)
     result = assemble(profile, record, folder.name, unvouched=unvouched)
-    report = markdown.render(result)
-    (folder / "result.json").write_text(result.to_json(), encoding="utf-8")
-    (folder / "report.md").write_text(report, encoding="utf-8")
+    stored = store(result, folder)
     captures = [line for told in record.captures for line in capture.describe(told)]
-    return Finished(result, report, folder, _verdict(result, record), captures)
+    return Finished(result, stored, _verdict(result, record), captures)
 
 
 def _observe(profile: Profile, watch: Watcher) -> Signature | None:
@@ -98,7 +96,10 @@ def render(path: Path) -> str:
 
 
 def _folder(profile: Profile, record: RunRecord, out: Path) -> Path:
-    """A new folder: ``2025-01-31T12-00-00Z_quickstart_embedded``; never an old one again."""
+    """A new folder: ``2025-01-31T12-00-00Z_quickstart_embedded``; never an old one again.
+
+    It may not be there, if the disk has no room for it: writing into it will tell.
+    """
     name = f"{record.started:%Y-%m-%dT%H-%M-%SZ}_{profile.name}_{profile.target.kind}"
     number = 1
     while True:
@@ -107,6 +108,8 @@ def _folder(profile: Profile, record: RunRecord, out: Path) -> Path:
             folder.mkdir()
         except FileExistsError:
             number += 1
+        except OSError:
+            return folder
         else:
             return folder
 
@@ -118,7 +121,11 @@ def _make_folder(out: Path) -> None:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        text = f"{out}: results cannot be written there: {error.strerror}; choose with --out DIR"
+        why = "it is no directory" if isinstance(error, FileExistsError) else error.strerror
+        text = (
+            f"this host does not let results be written to {out}: {why} ({error.filename}); choose "
+            "another directory with --out DIR"
+        )
         raise RunRefused(text, HOST_LACKS) from error
 
 
@@ -132,12 +139,11 @@ def _verdict(result: RunResult, record: RunRecord) -> list[str]:
     if result.valid:
         lines.append("The generator vouches for every row.")
     else:
-        lines.append("The generator does not vouch for this run:")
-        lines += [f"    {reason}" for reason in result.reasons]
-        steps = result.profile.steps()
+        lines.append("The generator does not vouch for this run; “Generator health” says why.")
+    found = [f"{name_of(step)}: {text}" for step, done in pairs(result) for text in done.findings]
+    if found := [*found, *result.findings]:
         lines += [
-            f"    {steps[step.index].title}, {steps[step.index].rate:g}/s: {reason}"
-            for step in result.steps
-            for reason in step.reasons
+            "The target did not keep up with the profile:",
+            *(f"    {text}" for text in found),
         ]
     return lines

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 KEPT = 0
 """Every threshold kept."""
 BROKEN = 1
-"""A threshold broken, or the one phone of a check did not register."""
+"""A threshold broken, the one phone of a check not registered, or the target never there."""
 USAGE = 2
 """A usage or profile error."""
 UNVOUCHED = 3

@@ -31,11 +31,16 @@ def running(proc: Path = Path("/proc")) -> list[Running]:
 
 
 def matching(children: list[Running], name: str) -> list[Running]:
-    """Those that a name means: "core", "worker-1", "1" (worker 1), or a process id."""
+    """Those that a name means: "core", "worker-1", "1" (worker 1), a process id, or that of a run.
+
+    The process id of a run means its first worker.
+    """
     exact = [child for child in children if name in (child.name, f"{child.pid}")]
     if exact or not name.isdigit():
         return exact
-    return [child for child in children if child.name == f"worker-{name}"]
+    numbered = [child for child in children if child.name == f"worker-{name}"]
+    of_run = [c for c in children if f"{c.coordinator}" == name and c.name == "worker-0"]
+    return numbered or of_run
 
 
 def enter_command(child: Running, command: list[str]) -> list[str]:

@@ -9,11 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from imsbench.host import addresses, links, namespace
+from imsbench.host.process import describe_process, is_running, process_id, process_namespace
 from imsbench.profile import Profile
 from imsbench.run import configs, exits, topology
 from imsbench.run.topology import HOST, LinkEnd, Node, Topology
 
-_MARK = "imsbench run, process"
+_MARK = "imsbench run, "
 _FORWARDING = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
 
 
@@ -94,7 +95,7 @@ def clear(plan: Topology) -> None:
     host = plan.nodes.get(HOST, Node())
     for link in host.links:
         with suppress(links.LinkError):
-            if links.link_exists(link.name) and links.link_alias(link.name) == _mark(os.getpid()):
+            if links.link_exists(link.name) and links.link_alias(link.name) == _mark():
                 links.delete_link(link.name)
 
 
@@ -124,7 +125,7 @@ def _make_pair(first: LinkEnd, second: LinkEnd) -> None:
         _take_over(first.name, second.name)
     links.create_veth(first.name, second.name)
     if first.owner == HOST:
-        links.set_link_alias(first.name, _mark(os.getpid()))
+        links.set_link_alias(first.name, _mark())
 
 
 def _take_over(near: str, far: str) -> None:
@@ -136,11 +137,12 @@ def _take_over(near: str, far: str) -> None:
     if not links.link_exists(near):
         return
     mark = links.link_alias(near)
-    ours = mark.startswith(_MARK) and mark.endswith(_process_namespace())
-    if ours and mark == _mark(pid := int(mark.removeprefix(_MARK).split()[0])):
+    owner = mark.removeprefix(_MARK)
+    ours = mark.startswith(_MARK) and owner.endswith(process_namespace())
+    if ours and is_running(owner):
         raise exits.RunRefused(
-            f"link {near} is there: another run against an external target (process {pid}) is in "
-            "progress on this host; wait for it, or end it",
+            f"link {near} is there: another run against an external target (process "
+            f"{process_id(owner)}) is in progress on this host; wait for it, or end it",
             exits.HOST_LACKS,
         )
     if not ours and (mark or not links.link_exists(far)):
@@ -153,19 +155,9 @@ def _take_over(near: str, far: str) -> None:
     links.delete_link(near)
 
 
-def _mark(pid: int) -> str:
-    """The mark of a run's links: its process, told apart from others of that number; "" if it ended."""
-    try:
-        state, *values = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return (
-        "" if state == "Z" else f"{_MARK} {pid} started at {values[18]} in {_process_namespace()}"
-    )
-
-
-def _process_namespace() -> str:
-    return os.readlink("/proc/self/ns/pid")
+def _mark() -> str:
+    """The mark of this run's links."""
+    return _MARK + describe_process(os.getpid())
 
 
 def _is_local(address: str) -> bool:

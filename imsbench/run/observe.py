@@ -19,7 +19,7 @@ from imsbench.run.derive import one_call
 from imsbench.run.events import Watcher
 from imsbench.run.exits import RunRefused
 from imsbench.run.record import Json, RunRecord, StepRecord
-from imsbench.run.single import Failure, failures_of
+from imsbench.run.single import Failure, failures_of, farewell
 
 _PHONES = 2
 
@@ -36,8 +36,14 @@ class OneCall:
     """What failed; empty: they registered and called each other."""
     signature: Signature | None
     """What the target did; None where something failed."""
+    deregistered: bool
+    """Whether both de-registered at the end."""
     captures: list[str]
     """The capture in words, if one was wanted."""
+
+    def farewell(self) -> str:
+        """How the phones left the core, in one sentence."""
+        return farewell("They have", "Their", "them", deregistered=self.deregistered)
 
 
 def try_one_call(profile: Profile, watch: Watcher, pcap: CaptureOrder | None = None) -> OneCall:
@@ -48,7 +54,9 @@ def try_one_call(profile: Profile, watch: Watcher, pcap: CaptureOrder | None = N
     few = one_call(profile)
     if pcap is not None:
         pcap.check(few)
-    record = Coordinator(few, watch, keep_ladders=True, observe=True, pcap=pcap).run()
+    record = Coordinator(
+        few, watch, keep_ladders=True, deregister=True, observe=True, pcap=pcap
+    ).run()
     if record.status != "complete":
         text = record.reason + (f"\n{record.output}" if record.output else "")
         raise RunRefused(text, record.exit_code)
@@ -58,6 +66,7 @@ def try_one_call(profile: Profile, watch: Watcher, pcap: CaptureOrder | None = N
         calls=record.call_ladders,
         failures=failures,
         signature=None if failures else signature_of(record),
+        deregistered=not record.left_registered,
         captures=[line for told in record.captures for line in capture.describe(told)],
     )
 

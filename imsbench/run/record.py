@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from imsbench.kpi.kpis import StepKpis
 from imsbench.profile import Step
@@ -44,8 +44,8 @@ class StepRecord:
     """What the target used of its machine in this step; None: not measured."""
     complete: bool = False
     """Whether every worker ended it; False: the run ended within it."""
-    repair: StepRecord | None = None
-    """The fill that restored this step's precondition, outside the statistics."""
+    repairs: list[StepRecord] = field(default_factory=list)
+    """The rounds of fills that restored this step's precondition, outside the statistics."""
 
     def add(self, message: Json) -> None:
         """Take one worker's ``step_done``."""
@@ -60,6 +60,17 @@ class StepRecord:
         for failure in message.get("failures", []):
             if (failure["procedure"], failure["stage"], failure["cause"]) not in known:
                 self.failures.append(failure)
+
+
+class Stall(NamedTuple):
+    """A stretch in which a simulator's loop stood still."""
+
+    name: str
+    """Which simulator."""
+    at: float
+    """Its begin on the monotonic clock, seconds."""
+    length_s: float
+    """How long it lasted, seconds."""
 
 
 @dataclass(slots=True)
@@ -82,22 +93,46 @@ class RunRecord:
     """What became of the memory of ended calls; None: not measured."""
     signature: Signature | None = None
     """What the target did for one phone and one call before the load."""
+    stalls: list[Stall] = field(default_factory=list)
+    """The simulators' stalls of the whole run."""
     status: Status = "complete"
     """"complete", "interrupted", "target_died" or "generator_failed"."""
     reason: str = ""
     """Why it is not complete, in one sentence."""
     output: str = ""
     """The end of what a lost child wrote."""
-    exit_code: int = 0
-    """What the status alone asks for."""
     unreached: bool = False
     """Whether it was stopped because the target was never there."""
+    exit_code: int = 0
+    """What the status alone asks for."""
+
+    def note_stalls(self, name: str, message: Json) -> None:
+        """Take the stalls out of a simulator's ``tick`` or ``result``; others have none."""
+        self.stalls += [Stall(name, at, length_s) for at, length_s in message.get("stalls", ())]
+
+    def longest_stall_s(self, name: str, step: StepRecord) -> float:
+        """The longest stall of a simulator that touched a step, seconds; 0 if there was none."""
+        return max(
+            (
+                stall.length_s
+                for stall in self.stalls
+                if stall.name == name
+                and stall.at < step.started_at + step.elapsed_s
+                and stall.at + stall.length_s > step.started_at
+            ),
+            default=0.0,
+        )
 
     @property
     def captures(self) -> list[Json]:
         """What the workers tell of their captures, where they were told to capture."""
         told = [result.get("pcap") for _, result in sorted(self.workers.items())]
         return [capture for capture in told if capture]
+
+    @property
+    def left_registered(self) -> int:
+        """Phones that were to de-register at the end, and did not."""
+        return sum(result.get("left_registered", 0) for result in self.workers.values())
 
     @property
     def ladders(self) -> list[list[Json]]:

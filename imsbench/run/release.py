@@ -7,11 +7,13 @@ keeps but uses again does not grow ("reused"); else it "grows".
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from imsbench.profile import Step
-from imsbench.run.sut import RELEASED_SHARE
+from imsbench.run.sut import RELEASED_SHARE, Target
 
 _Batch = tuple[float, int, str]
 _MEANINGFUL_BYTES = 1 << 20
@@ -66,6 +68,27 @@ class Release:
         if size <= self.limit:
             self.released_s = elapsed_s
         return self.released_s is not None
+
+    def watch(
+        self,
+        step: Step,
+        loaded: int,
+        limit_s: float,
+        target: Target,
+        wait: Callable[[float], object],
+    ) -> None:
+        """Look at the target every second until it is released, gone, or watched long enough.
+
+        wait: passes so many seconds, and raises what ends the run.
+        """
+        self.began(step, loaded)
+        ended_at = time.monotonic()
+        while (elapsed_s := time.monotonic() - ended_at) <= limit_s:
+            memory = target.memory()
+            if memory is None or self.look(elapsed_s, memory.size):
+                return
+            wait(1.0)
+        self.gave_up(step)
 
     def gave_up(self, step: Step) -> None:
         """It was watched long enough; a second batch may follow."""

@@ -44,22 +44,42 @@ class Single:
     """Each attempt's messages: {at, direction, text, protected}; seconds from the attempt's start."""
     failures: list[Failure]
     """What failed; empty: it registered, and subscribed if the profile wants it."""
+    deregistered: bool
+    """Whether it de-registered at the end; also where it never was registered."""
     captures: list[str]
     """The capture in words, if one was wanted."""
 
+    def farewell(self) -> str:
+        """How a phone that registered left the core, in one sentence."""
+        return farewell("It has", "Its", "it", deregistered=self.deregistered)
+
 
 def try_one_phone(profile: Profile, watch: Watcher, pcap: CaptureOrder | None = None) -> Single:
-    """Register one phone of the profile against its target; RunRefused if that cannot be tried."""
+    """Register one phone of the profile against its target, and de-register it.
+
+    RunRefused if that cannot be tried.
+    """
     single = one_phone(profile)
     if pcap is not None:
         pcap.check(single)
     network.enter(single)
-    record = Coordinator(single, watch, keep_ladders=True, pcap=pcap).run()
+    record = Coordinator(single, watch, keep_ladders=True, deregister=True, pcap=pcap).run()
     if record.status != "complete":
         text = record.reason + (f"\n{record.output}" if record.output else "")
         raise RunRefused(text, record.exit_code)
     captures = [line for told in record.captures for line in capture.describe(told)]
-    return Single(record.ladders, failures_of(single, record), captures)
+    failures = failures_of(single, record)
+    return Single(record.ladders, failures, not record.left_registered, captures)
+
+
+def farewell(who_has: str, whose: str, whom: str, *, deregistered: bool) -> str:
+    """How phones that registered left the core, in one sentence."""
+    if deregistered:
+        return f"{who_has} de-registered again."
+    return (
+        f"{whose} de-registration did not succeed: the core may keep {whom} registered, with security "
+        "associations, until they expire."
+    )
 
 
 def ladder_lines(ladder: list[Json]) -> list[str]:
@@ -82,7 +102,7 @@ def failures_of(profile: Profile, record: RunRecord) -> list[Failure]:
             stage=failure["stage"],
             cause=failure["cause"],
             detail=failure.get("detail", ""),
-            advice=advice(profile, failure["stage"], failure["cause"]),
+            advice=advice(profile, failure["stage"], failure["cause"], failure.get("detail", "")),
         )
         for step in record.steps
         for failure in step.failures

@@ -27,10 +27,14 @@ def progress(
         elapsed_s=elapsed_s,
         expected_s=expected_s,
         registered=total("registered"),
-        attempted=total("attempted"),
-        succeeded=total("succeeded"),
-        failed=total("failed"),
+        registrations=total("registrations"),
+        registrations_succeeded=total("registrations_succeeded"),
+        refreshes=total("refreshes"),
+        refreshes_succeeded=total("refreshes_succeeded"),
         calls=total("calls"),
+        calls_succeeded=total("calls_succeeded"),
+        in_progress=total("in_progress"),
+        failed=total("failed"),
     )
 
 

@@ -286,8 +286,8 @@ class Worker:
             "tick",
             step=self._phones.step,
             registered=self._phones.registered,
-            calls=self._calls.outstanding,
-            unreached=unreached(self._kpis),
+            in_progress=self._calls.outstanding,
+            **unreached(self._kpis),
             **counts,
         )
         self._loop.call_at(clock() + _TICK_S, self._tick, None)
@@ -359,14 +359,15 @@ class Worker:
         return counters
 
 
-def unreached(kpis: StepKpis) -> int:
-    """Registrations that failed because nobody was there to connect to."""
-    failures = kpis.procedures["registration"].failures
-    return sum(
-        count
-        for (stage, cause), count in failures.items()
+def unreached(kpis: StepKpis) -> Message:
+    """How many registrations failed because nobody was there to connect to; why most of them did."""
+    causes = {
+        cause: count
+        for (stage, cause), count in kpis.procedures["registration"].failures.items()
         if stage == "connect" and cause in UNREACHED_CAUSES
-    )
+    }
+    most = max(causes, key=lambda cause: causes[cause], default="")
+    return {"unreached": sum(causes.values()), "cause": most}
 
 
 def _ladder(outcome: Outcome) -> list[Message]:

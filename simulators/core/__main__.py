@@ -1,8 +1,8 @@
-"""``python -m simulators.core``: the reference core, or the null target, as a process of its own.
+"""The reference core, or the null target, as a process of its own.
 
-Started by a coordinator it is configured over the control channel (imsbench.host.control); by hand with
-
-    python -m simulators.core PROFILE --listen ADDRESS [--hss ADDRESS:PORT] [--pcrf ADDRESS:PORT] [--null]
+Started by a coordinator it is configured over the control channel (imsbench.host.control); by hand, as
+``imsbench core``, by a profile and options. Then it stands in a network namespace that outlives it, says
+what it changes there, and gives it back at its end.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import asyncio
 import gc
 import logging
 import os
-import signal
 import sys
 import time
 from typing import Any
@@ -20,16 +19,27 @@ from typing import Any
 from imsbench.host import links
 from imsbench.host.backend import BackendError, SaBackend
 from imsbench.host.control import ControlChannel, child_channel, die_with_parent
+from imsbench.host.handback import given_back
 from imsbench.host.namespace import HostError, enter_new_network_namespace
-from imsbench.protocol.address import split_host_port
+from imsbench.protocol.address import host_port
+from simulators import byhand
 from simulators.connection import PeerError
 from simulators.core.null import serve
 from simulators.core.nullphone import NullSettings, population_of
-from simulators.core.service import ReferenceCore, protected_backend
+from simulators.core.service import ReferenceCore, protected_backend, protected_ports
 from simulators.core.settings import CoreSettings
 
 EXIT_USAGE, EXIT_HOST, EXIT_DEFECT = 2, 5, 70
 TICK_S = 1.0
+
+HOST_ERRORS = (OSError, BackendError, HostError, links.LinkError, PeerError)
+"""What the host, or the network, refuses; each says what in its text."""
+_HELD = {
+    "registered": "registered",
+    "subscribed": "subscribed",
+    "connections": "connections",
+    "sas": "security associations",
+}
 
 _LOG = logging.getLogger("simulators.core")
 
@@ -37,38 +47,40 @@ _LOG = logging.getLogger("simulators.core")
 def main() -> int:
     """Run until told to stop; the exit code is imsbench's (5: the host lacks something)."""
     channel = child_channel()
-    level = logging.INFO if channel is None else logging.WARNING
-    logging.basicConfig(level=level, format="core: %(message)s")
+    if channel is None:
+        byhand.log_to_stderr("imsbench core")
+        return _run_by_hand(sys.argv[1:])
+    logging.basicConfig(level=logging.WARNING, format="core: %(message)s")
     try:
-        if channel is None:
-            return _run_by_hand(sys.argv[1:])
         die_with_parent()
-        return _run_as_child(channel)
-    except (OSError, BackendError, HostError, links.LinkError, PeerError) as error:
-        return _failed(channel, error, EXIT_HOST)
+        _run_as_child(channel)
+    except HOST_ERRORS as error:
+        return _failed(channel, f"core: {byhand.error_in_words(error)}", EXIT_HOST)
     except (ValueError, KeyError, TypeError) as error:
-        return _failed(channel, error, EXIT_USAGE if channel is None else EXIT_DEFECT)
+        return _failed(channel, f"core: {type(error).__name__}: {error}", EXIT_DEFECT)
+    return 0
 
 
-def _failed(channel: ControlChannel | None, error: Exception, code: int) -> int:
-    text = f"{type(error).__name__}: {error}"
-    if channel is not None:
-        channel.send("error", text=f"core: {text}", exit=code)
+def _failed(channel: ControlChannel, text: str, code: int) -> int:
+    channel.send("error", text=text, exit=code)
     _LOG.error("%s", text, exc_info=code == EXIT_DEFECT)
     return code
 
 
-def _run_as_child(channel: ControlChannel) -> int:
+def _run_as_child(channel: ControlChannel) -> None:
     if os.environ.get("IMSBENCH_NAMESPACE") == "new":
         enter_new_network_namespace()
         channel.send("namespace", pid=os.getpid())
     config = channel.wait("config")
     _prepare_host(config)
+    # The backend is left to the namespace, which ends with this process: without SAs, what the kernel
+    # still has to send for the connections (a FIN, once more) would leave in clear.
     if config.get("null"):
-        serve(NullSettings.from_config(config), channel)
+        null = NullSettings.from_config(config)
+        serve(null, protected_backend(null.core), channel)
     else:
-        _run_core(CoreSettings.from_config(config), channel)
-    return 0
+        settings = CoreSettings.from_config(config)
+        asyncio.run(_serve(settings, protected_backend(settings), channel))
 
 
 def _prepare_host(config: dict[str, Any]) -> None:
@@ -81,33 +93,104 @@ def _prepare_host(config: dict[str, Any]) -> None:
         links.add_route(prefix, via=via)
 
 
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="imsbench core",
+        description="The reference core alone, for the subscribers of a profile, until it is interrupted. "
+        "It is there to try things out: not a product, and not fast.",
+        epilog="With IPsec it changes the network namespace it runs in (the host's, if you start it "
+        "there): a device for ESP in user space, rules for its protected ports. It says what, and takes "
+        "it back at its end.",
+    )
+    parser.add_argument("profile", help="YAML, or a shipped one's name: subscribers, IPsec, expiry")
+    parser.add_argument(
+        "--listen",
+        required=True,
+        type=byhand.endpoint(5060),
+        metavar="ADDRESS[:PORT]",
+        help="where the P-CSCF serves phones, on an address of this host (port: 5060)",
+    )
+    parser.add_argument(
+        "--hss",
+        default=("127.0.0.1", 3868),
+        type=byhand.endpoint(3868),
+        metavar="ADDRESS[:PORT]",
+        help="its HSS, by Diameter over TCP, waited for (default: 127.0.0.1:3868; see imsbench hss)",
+    )
+    parser.add_argument(
+        "--pcrf",
+        type=byhand.endpoint(3868),
+        metavar="ADDRESS[:PORT]",
+        help="its PCRF, by Diameter over TCP; without it there is no Rx (see imsbench pcrf)",
+    )
+    parser.add_argument(
+        "--null", action="store_true", help="the null target instead, which needs no HSS"
+    )
+    return parser
+
+
 def _run_by_hand(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m simulators.core", description=__doc__)
-    parser.add_argument("profile", help="profile (YAML): subscribers, IPsec, expiry")
-    parser.add_argument("--listen", required=True, help="ADDRESS[:PORT] of the P-CSCF")
-    parser.add_argument("--hss", default="127.0.0.1:3868", help="ADDRESS:PORT of the HSS")
-    parser.add_argument("--pcrf", default="", help="ADDRESS:PORT of the PCRF; without it no Rx")
-    parser.add_argument("--null", action="store_true", help="the null target, without a HSS")
-    options = parser.parse_args(arguments)
-    config = _config_of(options.profile)
-    host, port = _split(options.listen, 5060)
-    config["listen"] = [host, port]
-    config["hss"] = list(_split(options.hss, 3868))
-    config["pcrf"] = list(_split(options.pcrf, 3868)) if options.pcrf else None
-    config["ip_version"] = 6 if ":" in host else 4
-    if options.null:
-        serve(NullSettings.from_config(config), None)
-    else:
-        _run_core(CoreSettings.from_config(config), None)
+    options = _parser().parse_args(arguments)
+    try:
+        config = _config_of(options.profile)
+        config["listen"], config["hss"] = options.listen, options.hss
+        config["pcrf"] = options.pcrf
+        config["ip_version"] = 6 if ":" in options.listen[0] else 4
+        null = NullSettings.from_config(config) if options.null else None
+        settings = null.core if null is not None else CoreSettings.from_config(config)
+    except ValueError as error:
+        _LOG.error("%s", error)
+        return EXIT_USAGE
+    byhand.end_in_order()
+    try:
+        _serve_by_hand(settings, null)
+    except HOST_ERRORS as error:
+        _LOG.error("%s", byhand.error_in_words(error))
+        return EXIT_HOST
+    except KeyboardInterrupt:
+        pass  # before it served anything
+    except Exception:
+        _LOG.exception("this is a defect of imsbench: please report it with these lines")
+        return EXIT_DEFECT
     return 0
 
 
-def _split(text: str, default_port: int) -> tuple[str, int]:
-    """ADDRESS or ADDRESS:PORT; an IPv6 address needs brackets only beside a port."""
-    if text.count(":") > 1 and not text.startswith("["):
-        return text, default_port
-    host, port = split_host_port(text)
-    return host, port or default_port
+def _serve_by_hand(settings: CoreSettings, null: NullSettings | None) -> None:
+    def serve_with(backend: SaBackend | None) -> None:
+        try:
+            if null is not None:
+                result = serve(null, backend, None)
+            else:
+                result = asyncio.run(_serve(settings, backend, None))
+        finally:
+            byhand.end_undisturbed()
+        if result:
+            _tell(result)
+
+    if settings.ipsec == "off":
+        serve_with(None)
+        return
+
+    def make() -> SaBackend:
+        backend = protected_backend(settings)
+        assert backend is not None
+        return backend
+
+    with given_back(make, protected_ports(settings), _LOG.info) as backend:
+        serve_with(backend)
+
+
+def _tell(result: dict[str, Any]) -> None:
+    """The end of a core started by hand, in words."""
+    held = ("registered", "subscribed", "connections", "sas")
+    now = ", ".join(f"{result[name]:,} {_HELD[name]}" for name in held if name in result)
+    _LOG.info("at the end: %s", now)
+    _LOG.info("so far: %s", byhand.counts_in_words(result["counters"]) or "nothing happened")
+    gauges = ("raw_buffer", "sas")
+    told = {name: n for name, n in result["backend_counters"].items() if name not in gauges}
+    esp = byhand.counts_in_words(told)
+    if esp:
+        _LOG.info("ESP (%s): %s", result["backend"], esp)
 
 
 def _config_of(path: str) -> dict[str, Any]:
@@ -141,29 +224,56 @@ def _config_of(path: str) -> dict[str, Any]:
     }
 
 
-def _run_core(settings: CoreSettings, channel: ControlChannel | None) -> None:
-    backend = protected_backend(settings)
-    asyncio.run(_serve(settings, backend, channel))
-
-
 async def _serve(
     settings: CoreSettings, backend: SaBackend | None, channel: ControlChannel | None
-) -> None:
+) -> dict[str, Any]:
+    """Serve until told to stop; the result, empty if the core was stopped before it had its HSS."""
     core = ReferenceCore(settings, backend)
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in byhand.STOP_SIGNALS:
         loop.add_signal_handler(number, stopped.set)
     if channel is not None:
         channel.setblocking(False)
         loop.add_reader(channel.fileno(), _on_control, channel, stopped)
-    await core.start()
-    gc.collect()
-    gc.freeze()  # what stands now is not walked again
+    try:
+        if not await _start(core, stopped, patient=channel is None):
+            return {}
+        gc.collect()
+        gc.freeze()  # what stands now is not walked again
+        if channel is not None:
+            channel.send("ready")
+        await _tick_until(stopped, core, channel)
+        result = core.result()
+    finally:
+        await core.close(keep_backend=True)
     if channel is not None:
-        channel.send("ready")
-    else:
-        _LOG.info("P-CSCF at %s port %s", *core.address)
+        channel.send("result", **result)
+    return result
+
+
+async def _start(core: ReferenceCore, stopped: asyncio.Event, *, patient: bool) -> bool:
+    """Start the core, by hand with a HSS that may come late; False if it was stopped meanwhile."""
+    where = host_port(*core.settings.hss)
+
+    def tell(waited_s: float) -> None:
+        _LOG.info("waiting for the HSS at %s for %.0f s (imsbench hss starts one)", where, waited_s)
+
+    start = asyncio.create_task(core.start(tell if patient else None))
+    stop = asyncio.create_task(stopped.wait())
+    await asyncio.wait((start, stop), return_when=asyncio.FIRST_COMPLETED)
+    stop.cancel()
+    if not start.done():
+        start.cancel()
+        return False
+    await start
+    _LOG.info("P-CSCF at %s, HSS at %s", host_port(*core.address), where)
+    return True
+
+
+async def _tick_until(
+    stopped: asyncio.Event, core: ReferenceCore, channel: ControlChannel | None
+) -> None:
     while not stopped.is_set():
         try:
             async with asyncio.timeout(TICK_S):
@@ -171,11 +281,6 @@ async def _serve(
         except TimeoutError:
             if channel is not None:
                 channel.send("tick", counts=core.counts(), cpu_s=time.process_time())
-    result = core.result()
-    await core.close(keep_backend=channel is not None)
-    _LOG.info("%s", result)
-    if channel is not None:
-        channel.send("result", **result)
 
 
 def _on_control(channel: ControlChannel, stopped: asyncio.Event) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from simulators.base import DiameterMessage
@@ -33,6 +34,8 @@ from simulators.peer import Peer
 
 CX_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 10.0
+WAIT_TOLD_S = 5.0
+"""How often a wait without limit is told, seconds."""
 
 OnRtr = Callable[[str, Sequence[str], ReasonCode], object]
 OnPpr = Callable[[str, bytes], bool]
@@ -57,9 +60,26 @@ class HssClient:
             on_request=self._on_request,
         )
 
-    async def connect(self) -> None:
-        """Connect to the HSS; NoConnection if it does not answer in time."""
-        await self.peer.connect(*self._settings.hss, timeout_s=CONNECT_TIMEOUT_S)
+    async def connect(self, on_wait: Callable[[float], object] | None = None) -> None:
+        """Connect to the HSS; NoConnection if it does not answer in time.
+
+        on_wait: called after a second and then every ``WAIT_TOLD_S`` with the seconds waited so far;
+        there is no limit then.
+        """
+        limit_s = CONNECT_TIMEOUT_S if on_wait is None else 1.0
+        loop = asyncio.get_running_loop()
+        began_at = loop.time()
+        try:
+            await self.peer.connect(*self._settings.hss, timeout_s=limit_s)
+        except NoConnection:
+            if on_wait is None:
+                raise
+            told_at = began_at - WAIT_TOLD_S
+            while self.peer.connection_to() is None:  # the peer goes on trying
+                if loop.time() - told_at >= WAIT_TOLD_S:
+                    told_at = loop.time()
+                    on_wait(told_at - began_at)
+                await asyncio.sleep(0.1)
 
     async def close(self) -> None:
         """DPR and close."""

@@ -36,7 +36,6 @@ from simulators.core.nullcalls import NullCalls
 from simulators.core.nullnet import Connection, Loop, OnSocket, accept_all, start_connect
 from simulators.core.nullphone import NullPhone, NullSas, NullSettings
 from simulators.core.nullsip import Head, copied
-from simulators.core.service import protected_backend
 from simulators.core.transport import listening_socket, outer_devices
 
 CLOSE_GRACE_S = 2.0
@@ -47,7 +46,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class NullTarget:
-    """All of it; ``backend`` is protected_backend(settings.core)."""
+    """All of it; ``backend`` is service.protected_backend(settings.core)."""
 
     def __init__(self, settings: NullSettings, backend: SaBackend | None) -> None:
         core = self._settings = settings.core
@@ -315,22 +314,29 @@ class NullTarget:
         self.loop.close()
 
 
-def serve(settings: NullSettings, channel: ControlChannel | None) -> None:
-    """Run until told to stop, by SIGINT, or until the channel's other end is gone."""
-    target = NullTarget(settings, protected_backend(settings.core))
-    target.start()
-    gc.collect()
-    gc.freeze()  # the phones stand: a full collection would walk them all, for nothing
-    if channel is not None:
-        _report_to(channel, target)
-    _LOG.info("null target at %s port %s", *target.address)
-    with contextlib.suppress(KeyboardInterrupt):
-        target.loop.run()
-    result = target.result()
-    target.close(keep_backend=channel is not None)
-    _LOG.info("%s", result)
+def serve(
+    settings: NullSettings, backend: SaBackend | None, channel: ControlChannel | None
+) -> dict[str, Any]:
+    """Run until told to stop, by SIGINT, or until the channel's other end is gone; the result.
+
+    The backend is left to whoever made it.
+    """
+    target = NullTarget(settings, backend)
+    try:
+        target.start()
+        gc.collect()
+        gc.freeze()  # the phones stand: a full collection would walk them all, for nothing
+        if channel is not None:
+            _report_to(channel, target)
+        _LOG.info("null target at %s port %s", *target.address)
+        with contextlib.suppress(KeyboardInterrupt):
+            target.loop.run()
+        result = target.result()
+    finally:
+        target.close(keep_backend=True)
     if channel is not None:
         channel.send("result", **result)
+    return result
 
 
 def _report_to(channel: ControlChannel, target: NullTarget) -> None:

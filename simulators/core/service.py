@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
+from imsbench.histogram import Histogram
 from imsbench.host.backend import SaBackend
 from imsbench.host.choose import choose_backend
 from simulators.core.cxclient import Cx
@@ -17,6 +19,7 @@ from simulators.core.policy import RxPolicy
 from simulators.core.scscf import Scscf
 from simulators.core.settings import CoreSettings
 from simulators.core.transport import ClearRefuser, Kind, SipConnection, listening_socket
+from simulators.lag import LoopLag
 
 
 class ReferenceCore:
@@ -46,13 +49,20 @@ class ReferenceCore:
             self.pcscf.use(self.policy)
         self._servers: list[asyncio.Server] = []
         self._refuser: ClearRefuser | None = None
+        self._lag: LoopLag | None = None
         self.address = settings.listen
         """Where the unprotected port listens, once started (port 0 was: any)."""
 
-    async def start(self) -> None:
-        """Listen and connect to the HSS; OSError, BackendError or NoConnection say what fails."""
+    async def start(self, on_wait: Callable[[float], object] | None = None) -> None:
+        """Listen and connect to the HSS; OSError, BackendError or NoConnection say what fails.
+
+        on_wait: called now and then with the seconds the HSS has been waited for; it is waited for
+        without end then.
+        """
         settings, backend = self.settings, self.backend
         host, port = settings.listen
+        self.address = await self._listen("clear", host, port, "")
+        self.pcscf.udp.listen(self.address[1])
         if backend is not None:
             backend.attach(asyncio.get_running_loop().add_reader)
             await self._listen("protected", host, settings.port_ps, backend.device)
@@ -60,14 +70,13 @@ class ReferenceCore:
             self.pcscf.udp.listen_protected(settings.port_ps, backend.device, self.pcscf.security)
             if backend.device:
                 self._refuser = ClearRefuser(host, settings.port_ps, backend.device, self.counters)
+        self._lag = LoopLag()
         if self._hss is not None:
             self._hss.on_rtr = self.scscf.deregister_by_network
             self._hss.on_ppr = self.scscf.replace_profile
-            await self._hss.connect()
+            await self._hss.connect(on_wait)
         if self.policy is not None:
             await self.policy.connect()
-        self.address = await self._listen("clear", host, port, "")
-        self.pcscf.udp.listen(self.address[1])
 
     async def _listen(self, kind: Kind, host: str, port: int, device: str) -> tuple[str, int]:
         sock = listening_socket(host, port, device=device)
@@ -96,7 +105,9 @@ class ReferenceCore:
         peer = Counter(self._hss.peer.counters) if self._hss is not None else Counter()
         if self.policy is not None:
             peer += self.policy.peer.counters
+        lag = self._lag.histogram if self._lag is not None else Histogram()
         return {
+            "loop_lag": lag.to_json(),
             "counters": dict(self.counters) | {f"Diameter {k}": n for k, n in peer.items()},
             "registered": counts["registered"],
             "subscribed": counts["subscribed"],
@@ -115,6 +126,8 @@ class ReferenceCore:
         keep_backend: leave the SAs to the namespace, which ends with this process. Without them, what
         the kernel still has to send for the connections (a FIN, once more) would leave in clear.
         """
+        if self._lag is not None:
+            self._lag.close()
         for server in self._servers:
             server.close()
         if self._refuser is not None:
@@ -132,6 +145,12 @@ class ReferenceCore:
             self.backend.close()
 
 
+def protected_ports(settings: CoreSettings) -> tuple[tuple[int, int], ...]:
+    """(first, last) of the ranges of the P-CSCF's protected ports."""
+    last = settings.port_pc_first + settings.port_pc_count - 1
+    return (settings.port_ps, settings.port_ps), (settings.port_pc_first, last)
+
+
 def protected_backend(settings: CoreSettings) -> SaBackend | None:
     """The SA backend of this host for these settings, None with ipsec off.
 
@@ -139,6 +158,5 @@ def protected_backend(settings: CoreSettings) -> SaBackend | None:
     """
     if settings.ipsec == "off":
         return None
-    last = settings.port_pc_first + settings.port_pc_count - 1
-    ports = ((settings.port_ps, settings.port_ps), (settings.port_pc_first, last))
+    ports = protected_ports(settings)
     return choose_backend(settings.ipsec, "pcscf", settings.ip_version, ports)

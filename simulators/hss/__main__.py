@@ -1,4 +1,4 @@
-"""The HSS process: ``python -m simulators.hss``, under a coordinator or alone (see simulators.process).
+"""The HSS process: ``imsbench hss``, under a coordinator or alone (see simulators.process).
 
 Beside ``stop`` it takes ``rtr {n, reason}``, ``ppr {n}`` and ``set_sqn {n, sqn}``.
 """
@@ -48,7 +48,7 @@ def config_from_profile(profile: Any) -> dict[str, Any]:
 
 def main() -> int:
     """Serve whoever started us."""
-    return serve(Role("HSS", "simulators.hss", node_from_config, config_from_profile))
+    return serve(Role("HSS", "Cx", "simulators.hss", node_from_config, config_from_profile))
 
 
 if __name__ == "__main__":

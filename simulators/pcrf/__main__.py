@@ -40,7 +40,7 @@ def config_from_profile(profile: Any) -> dict[str, Any]:
 
 def main() -> int:
     """Serve whoever started us."""
-    return serve(Role("PCRF", "simulators.pcrf", node_from_config, config_from_profile))
+    return serve(Role("PCRF", "Rx", "simulators.pcrf", node_from_config, config_from_profile))
 
 
 if __name__ == "__main__":

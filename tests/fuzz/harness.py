@@ -21,6 +21,9 @@ HANG_S = 1.0
 BLOW_UP_BYTES = 48 << 20
 """By how much one input may raise the process's peak of resident memory."""
 
+MOST_KINDS = 20_000
+"""Kinds of outcome told apart: beyond them nothing is news."""
+
 Run = Callable[[bytes], Hashable]
 """Feeds one input; returns what kind of thing came of it. Raises only for what is a finding."""
 
@@ -129,7 +132,7 @@ def fuzz(
                 continue
             finally:
                 report.slowest_s = max(report.slowest_s, time.process_time() - before)
-            if kind not in kinds:
+            if kind not in kinds and len(kinds) < MOST_KINDS:
                 kinds.add(kind)
                 mutator.keep(data)
     report.kinds = len(kinds)

@@ -101,6 +101,7 @@ class FakeBackend:
 
 def test_keys_of_chosen_phones_are_written_as_their_sas_are_installed(tmp_path: Path) -> None:
     inner, path = FakeBackend(), tmp_path / "keys"
+    path.touch(mode=0o644)
     backend = KeyWritingBackend(inner, path, ["198.18.0.1", "198.18.0.2"])
     assert (backend.name, backend.device) == ("fake", "fake0")
     backend.attach(lambda descriptor, callback: None)
@@ -113,6 +114,7 @@ def test_keys_of_chosen_phones_are_written_as_their_sas_are_installed(tmp_path: 
     assert backend.counters() == {"sas": 4}
     backend.close()
     assert path.read_text() == "".join(esp_sa_lines(one) for one in chosen)
+    assert path.stat().st_mode & 0o777 == 0o600  # keys are nobody else's
     assert inner.calls == ["attach", "install", "install", "install", "remove", "close"]
 
 

@@ -190,5 +190,9 @@ def test_broken_json_is_a_value_error(spoil: object) -> None:
 
 
 def test_totals_of_all_procedures() -> None:
-    kpis = kpis_of(success(), success("deregistration"), failure("403"))
-    assert kpis.totals() == {"attempted": 3, "succeeded": 2, "failed": 1}
+    kpis = kpis_of(success(), success("deregistration"), failure("403"), success("reregistration"))
+    assert kpis.totals() == {
+        "attempted": 4, "succeeded": 3, "failed": 1, "registrations": 2,
+        "registrations_succeeded": 1, "refreshes": 1, "refreshes_succeeded": 1,
+        "calls": 0, "calls_succeeded": 0,
+    }  # fmt: skip

@@ -189,3 +189,10 @@ def test_serialize_and_parse_are_a_pair(document: Reginfo) -> None:
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     with pytest.raises(ReginfoError):
         parse_reginfo(data)
+
+
+def test_line_ends_in_a_uri_come_back_as_they_were() -> None:
+    contact = Contact(id="c", state="active", event="created", uri="a\rb\r\nc")
+    registration = Registration(aor="sip:a", id="r", state="active", contacts=[contact])
+    document = Reginfo(version=0, state="full", registrations=[registration])
+    assert parse_reginfo(serialize_reginfo(document)) == document

@@ -170,7 +170,7 @@ def hand_made(profile_text: str = PROFILE) -> RunResult:
         hss=HssResult(
             commands={"UAR": command(1800, 0.0021, "2001"), "MAR": command(601, 0.0022),
                       "SAR": command(997, 0.0021)},
-            registered=197,
+            registered=197, loop_lag=histogram(*[0.0004] * 199, 0.031),
         ),
         core=CoreResult(counters={"requests": 5000}, registered=197, backend="userspace"),
         workers=[

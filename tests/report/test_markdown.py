@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import pathlib
 import re
@@ -9,6 +10,8 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
+from rich.markdown import Markdown
 
 from imsbench.kpi.kpis import StepKpis
 from imsbench.kpi.statistics import Ratio
@@ -78,8 +81,10 @@ def test_titles_of_other_targets(target: str, title: str) -> None:
 def test_an_invalid_step_is_struck_through_with_its_reason_wherever_it_shows() -> None:
     page = render(hand_made())
     struck = [line for line in page.splitlines() if line.startswith("| ~~")]
-    assert len(struck) == 4  # registrations, de-registrations, subscriptions, generator health
-    assert page.count("~~200 registered, 40/s~~: The p50 of registrations is") == 4
+    # registrations, de-registrations, subscriptions, generator health twice
+    assert len(struck) == 5
+    assert page.count("Struck through: the generator cannot vouch for it; “Generator health”") == 3
+    assert page.count("~~200 registered, 40/s~~: The p50 of registrations is") == 1
     assert all("~~" not in line for line in page.splitlines() if "held 13 s" in line)
 
 
@@ -179,3 +184,15 @@ def test_any_text_fits_a_cell(texts: list[str]) -> None:
     for line in lines:
         assert "\n" not in line
         assert len(re.findall(r"(?<!\\)\|", line.replace("\\\\", ""))) == 2
+
+
+def test_the_generators_tables_fit_a_terminal_of_100_columns() -> None:
+    page = render(hand_made())
+    health = page[page.index("## Generator health") : page.index("## HSS simulator")]
+    shown = io.StringIO()
+    Console(width=100, file=shown, color_system=None).print(Markdown(health))
+    assert "…" not in shown.getvalue()
+    for heading in ("Made (/s)  Late p50", "Phone time", "ESP packets  ESP drops  Stall"):
+        assert heading in shown.getvalue()  # not broken over lines
+    for column in ("Made", "CPU", "Dropped", "Phone time", "ESP packets", "ESP drops", "Stall"):
+        assert f"\n- **{column}**" in health

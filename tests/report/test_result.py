@@ -65,6 +65,16 @@ def test_nan_is_refused_before_it_enters(result: RunResult) -> None:
         (lambda d: d["steps"][0]["health"][0].update(loop_lag={}), "not a histogram"),
         (lambda d: d["steps"][0]["health"][0].update(loop_lag=1), "must be a histogram"),
         (lambda d: d["steps"][0].update(index=4), "step 4 of a profile with 4 steps"),
+        (lambda d: d["steps"].append(d["steps"][3]), "its steps are [0, 1, 2, 3, 3]"),
+        (lambda d: d["steps"].reverse(), "its steps are [3, 2, 1, 0]"),
+        (lambda d: d.update(ended="2026-01-02T03:04:04Z"), "it ended before it started"),
+        (lambda d: d.update(hosts=[]), "it has no host"),
+        (lambda d: d["steps"][1].update(health=[]), "no worker told of its health in step 1"),
+        (lambda d: (d.update(workers=[]), d["steps"].pop()), "but has no worker"),
+        (
+            lambda d: d["steps"][0]["health"][0]["loop_lag"].update(sum_s="inf"),
+            "a sum is no number",
+        ),
         (lambda d: d["thresholds"][0].update(text="x | y"), "is not a threshold"),
         (lambda d: d.update(started="2026-01-02T03:04:05"), "started"),
         (lambda d: [s.clear() for s in d["steps"]], "and 23 more"),
@@ -82,16 +92,16 @@ def test_damage_is_named(result: RunResult, spoil: object, what: str) -> None:
 def as_version_1(result: RunResult) -> dict[str, Any]:
     """The file that the version before would have written."""
     data: dict[str, Any] = json.loads(result.to_json()) | {"schema_version": 1}
-    for name in ("pcrf", "idle", "ended_calls"):
+    for name in ("pcrf", "idle", "ended_calls", "signature"):
         del data[name]
     for step in data["steps"]:
-        del step["sut"], step["kpis"]["sessions"]
+        del step["sut"], step["kpis"]["sessions"], step["pcrf_stall_s"]
         if step["repair"]:
             del step["repair"]["kpis"]["sessions"]
     for worker in data["workers"]:
-        del worker["outside"]
+        del worker["outside"], worker["messages"]
     for phase in data["profile"]["phases"]:
-        del phase["calls"]
+        del phase["calls"], phase["together"]
     del data["profile"]["simulators"]["pcrf"]
     return data
 
@@ -124,7 +134,10 @@ def test_damage_to_a_result_of_version_1_is_named(
     assert what in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", "[" * 100_000, b"\xff\xfe\x00", "{}"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "3", "null", "[" * 100_000, b"\xff\xfe\x00", "{}", '{"a": NaN}'],
+)
 def test_what_is_no_result(text: str | bytes) -> None:
     with pytest.raises(ResultError):
         RunResult.from_json(text)
@@ -134,6 +147,19 @@ def test_what_is_no_result(text: str | bytes) -> None:
 def test_no_bytes_cause_a_traceback(data: bytes) -> None:
     with pytest.raises(ResultError):
         RunResult.from_json(data)
+
+
+def test_half_a_surrogate_pair_is_no_text(result: RunResult) -> None:
+    text = result.to_json().replace('"version": "1.2.3"', '"version": "\\ud800"')
+    with pytest.raises(ResultError, match="is not JSON"):  # it could not be written again
+        RunResult.from_json(text)
+
+
+def test_a_run_that_was_cut_short_may_lack_its_workers(result: RunResult) -> None:
+    data = json.loads(result.to_json())
+    data.update(status="generator_failed", workers=[])
+    data["steps"][3].update(complete=False, health=[])
+    assert RunResult.from_json(json.dumps(data)).workers == []
 
 
 def test_unreadable_files_are_named(tmp_path: pathlib.Path) -> None:

@@ -39,6 +39,11 @@ def main() -> int:
         "reason": record.reason,
         "exit_code": record.exit_code,
         "steps": [summary(step) for step in record.steps],
+        "stalls": [
+            [record.longest_stall_s(name, step) for step in record.steps]
+            for name in ("hss", "core")
+        ],
+        "longest_stall": max((stall.length_s for stall in record.stalls), default=0.0),
         "workers": sorted(record.workers),
         "simulators": sorted(record.simulators),
         "events": events,
@@ -56,7 +61,7 @@ def summary(step: StepRecord) -> dict[str, object]:
         "after": step.registered_after,
         "failures": len(step.failures),
         "counters": step.counters,
-        "repair": summary(step.repair) if step.repair else None,
+        "repairs": [[round_.registered_before, round_.registered_after] for round_ in step.repairs],
     }
 
 

@@ -47,8 +47,17 @@ class Fake:
             poll.poll(TICK_S * 1e3)
             if self.behaviour == "die" and time.monotonic() - began_at > 0.5:
                 os.kill(os.getpid(), signal.SIGKILL)
+            stalls = [(time.monotonic(), 0.25)] if self.behaviour == "stalling" else []
+            absent = self.behaviour == "absent"
             self.channel.send(
-                "tick", registered=self.registered, attempted=1, succeeded=1, failed=0
+                "tick",
+                registered=self.registered,
+                attempted=20 if absent else 1,
+                succeeded=0 if absent else 1,
+                failed=20 if absent else 0,
+                unreached=20 if absent else 0,
+                cause="refused" if absent else "",
+                stalls=stalls,
             )
             for message in self.channel.receive():
                 if message["type"] == "stop":
@@ -66,8 +75,16 @@ class Fake:
         step, (share, shares) = self.steps[order["step"]], self.share
         wanted = step.registered_before if order["repair"] else step.registered
         mine = len(range(share, wanted, shares))
-        lossy = self.behaviour == "lossy" and step.index == 0 and not order["repair"]
-        self.registered = mine // 2 if lossy else mine
+        first = step.index == 0 and not order["repair"]
+        lossy = self.behaviour == "lossy" and first
+        if self.behaviour == "gone":
+            self.registered = 0
+        elif self.behaviour.startswith("losing") and first:
+            self.registered = mine - int(self.behaviour.split()[1])
+        elif self.behaviour.startswith("losing") and order["repair"]:
+            self.registered = min(mine, self.registered + 2)
+        else:
+            self.registered = mine // 2 if lossy else mine
         kpis = StepKpis()
         at = order["at"]
         for n in range(len(range(share, step.attempts, shares))):
@@ -87,7 +104,10 @@ class Fake:
         """An unfinished step ends with what it has so far; then the result."""
         if self.running and self.steps:
             self.channel.send("step_done", **self.end_of_step(self.running))
-        self.channel.send("result", registered=self.registered, counters={"all": 1}, ladders=[])
+        stalls = [(time.monotonic() - 60.0, 0.5)] if self.behaviour == "stalling" else []
+        self.channel.send(
+            "result", registered=self.registered, counters={"all": 1}, ladders=[], stalls=stalls
+        )
 
 
 def main() -> None:

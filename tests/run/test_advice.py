@@ -38,3 +38,12 @@ def test_advice_fits_the_failure(stage: str, cause: str, word: str) -> None:
 
 def test_an_embedded_target_needs_no_route() -> None:
     assert "ip route add" not in advice(EMBEDDED, "connect", "timeout")
+
+
+def test_the_cores_own_warning_comes_first() -> None:
+    detail = '500 Server Internal Error; warning: 399 pcscf "an SA from 198.18.0.1 exists"'
+    text = advice(EXTERNAL, "challenge", "500", detail)
+    assert text.startswith("the core says: “an SA from 198.18.0.1 exists”; if that does not tell: ")
+    assert text.endswith(advice(EXTERNAL, "challenge", "500"))
+    plain = advice(EXTERNAL, "challenge", "500", "500 Oops; warning: 399 without quotes")
+    assert plain.startswith("the core says: “399 without quotes”")

@@ -11,6 +11,7 @@ from imsbench.histogram import Histogram
 from imsbench.kpi.kpis import StepKpis
 from imsbench.outcome import Outcome
 from imsbench.profile import Profile, parse_profile
+from imsbench.report.markdown import render
 from imsbench.report.result import RunResult
 from imsbench.run.assemble import assemble
 from imsbench.run.record import RunRecord, StepRecord
@@ -111,12 +112,22 @@ def starved(record: RunRecord) -> None:
 
 
 def unprepared(record: RunRecord) -> None:
-    record.steps[1].registered_before = 190
+    record.steps[1].registered_before = 201
 
 
 def slow_hss(record: RunRecord) -> None:
     slow = histogram(0.05).to_json()
     record.simulators["hss"]["commands"]["MAR"]["response_time"] = slow
+
+
+def slow_tail_of_the_hss(record: RunRecord) -> None:
+    times = histogram(*[0.0004] * 190, *[0.0064] * 10).to_json()  # the mean is 0.7 ms
+    record.simulators["hss"]["commands"]["MAR"] |= {"count": 200, "response_time": times}
+
+
+def frozen_hss(record: RunRecord) -> None:
+    record.steps[1].started_at = 10.0
+    record.note_stalls("hss", {"stalls": [[9.9, 0.11], [12.0, 1.2], [14.001, 3.0]]})
 
 
 def disagreeing(record: RunRecord) -> None:
@@ -133,8 +144,10 @@ def speechless(record: RunRecord) -> None:
         (busy, "of a core"),
         (dropping, "tun_queue_dropped"),
         (starved, "found no idle phone"),
-        (unprepared, "190 phones were registered when it began"),
+        (unprepared, "201 phones were registered when it began"),
         (slow_hss, "HSS"),
+        (slow_tail_of_the_hss, "The p99 of the HSS simulator's response time is 6.4 ms; 0 ms are"),
+        (frozen_hss, "The HSS simulator stood still for 1,200 ms; the limit is 100 ms."),
         (disagreeing, "core 199"),
         (speechless, "Not every process"),
     ],
@@ -146,6 +159,32 @@ def test_what_the_generator_cannot_vouch_for_is_exit_3(spoil: Any, word: str) ->
     assert (result.valid, result.exit_code) == (False, 3)
     assert word in " ".join(result.reasons + result.steps[1].reasons)
     assert result.steps[0].valid
+
+
+def test_a_stall_of_the_hss_is_the_steps_that_it_touched() -> None:
+    record = whole_run()  # step 0 is from 1.0 to 5.0
+    record.steps[1].started_at = 6.0
+    record.note_stalls("hss", {"stalls": [[0.5, 0.4], [4.99, 0.02], [5.1, 0.8], [9.9, 0.05]]})
+    record.note_stalls("core", {"stalls": [[2.0, 2.0]]})
+    record.note_stalls("worker-0", {})
+    result = assemble(PROFILE, record, "folder")
+    assert [step.hss_stall_s for step in result.steps] == [0.02, 0.05]
+    assert result.valid
+
+
+@pytest.mark.parametrize(("count", "valid"), [(10, True), (40, False)])
+def test_a_drawn_response_time_is_judged_by_what_its_p99_surely_is(count: int, valid: bool) -> None:
+    """Exponential, mean 10 ms: a p99 of 46 ms is configured."""
+    text = "name: drawn\nsubscribers: {count: 1}\nphases:\n  - fill: {rate: 1, to: 1}\n"
+    hss = "simulators: {hss: {response_time: {kind: exponential, mean: 10ms}}}\n"
+    profile = parse_profile(text + hss)
+    record = run_record(step_record(profile, 0))
+    for told in (record.workers["worker-0"], *record.simulators.values()):
+        told["registered"] = 1
+    times = histogram(*[0.008] * 990, *[0.06] * count).to_json()
+    record.simulators["hss"]["commands"]["MAR"] |= {"response_time": times}
+    result = assemble(profile, record, "folder")
+    assert result.valid == valid, result.reasons
 
 
 def test_a_demo_is_not_wrong_on_a_busy_machine() -> None:
@@ -172,12 +211,63 @@ def test_a_run_that_was_cut_short_keeps_its_code_and_its_steps(status: Any, code
 
 def test_the_repair_stands_beside_its_step() -> None:
     record = whole_run()
-    record.steps[1].repair = StepRecord(
-        PROFILE.steps()[1], registered_before=150, registered_after=200, elapsed_s=1.0
-    )
+    step = PROFILE.steps()[1]
+    record.steps[1].repairs = [
+        StepRecord(step, registered_before=150, registered_after=190, elapsed_s=1.0),
+        StepRecord(step, registered_before=190, registered_after=200, elapsed_s=0.5),
+    ]
+    for round_, count in zip(record.steps[1].repairs, (50, 10), strict=True):
+        for n in range(count):
+            round_.kpis.record(Outcome("registration", n, 1, 1.0, 1.0, 1.0, 1.1))
     repair = assemble(PROFILE, record, "folder").steps[1].repair
     assert repair is not None
     assert (repair.registered_before, repair.registered_after) == (150, 200)
+    assert (repair.rounds, repair.elapsed_s) == (2, 1.5)
+    assert repair.kpis.procedures["registration"].attempted == 60
+
+
+def test_a_precondition_that_the_target_refused_is_its_finding_and_exit_1() -> None:
+    record = whole_run()
+    record.steps[1].registered_before = 190
+    result = assemble(PROFILE, record, "folder")
+    assert (result.valid, result.exit_code) == (True, 1)
+    assert result.steps[1].findings == ["precondition not met: 190 of 200 registered"]
+    page = render(result)
+    assert "| 200 registered (precondition not met: 190 of 200 registered) " in page
+    assert "- Target: “200 registered, 50/s”: precondition not met: 190 of 200 registered." in page
+    assert "- Exit code 1: a threshold broken, or what the target did above." in page
+    busy(record)
+    assert assemble(PROFILE, record, "folder").exit_code == 3  # the graver one
+
+
+def test_counts_that_differ_after_failures_are_a_finding() -> None:
+    record = run_record(step_record(PROFILE, 0), step_record(PROFILE, 1))
+    record.steps[1].kpis.record(
+        Outcome("deregistration", 7, 1, 1.0, 1.0, 1.0, 33.0, cause="timeout", stage="answer")
+    )
+    disagreeing(record)
+    result = assemble(PROFILE, record, "folder")
+    assert (result.valid, result.exit_code) == (True, 1)
+    assert "core 199" in result.findings[0]
+    assert "- Target: The counts of registered phones differ at the end" in render(result)
+    speechless(record)  # of that the generator's side must tell
+    assert assemble(PROFILE, record, "folder").exit_code == 3
+
+
+def test_a_clock_that_was_set_back_does_not_make_a_run_end_before_it_began() -> None:
+    record = whole_run()
+    record.ended = datetime(2025, 1, 31, 11, tzinfo=UTC)
+    result = assemble(PROFILE, record, "folder")
+    assert result.ended == result.started
+
+
+def test_a_target_that_was_never_there_is_nothing_to_vouch_for() -> None:
+    record = run_record(step_record(PROFILE, 0, failed=200))
+    record.steps[0].complete = False
+    record.status, record.exit_code, record.unreached = "interrupted", 1, True
+    result = assemble(PROFILE, record, "id")
+    assert not result.valid
+    assert result.exit_code == 1
 
 
 CALLS = """

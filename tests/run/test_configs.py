@@ -123,6 +123,9 @@ def test_the_target_can_be_exchanged() -> None:
 def test_a_target_that_is_none_is_refused_by_name() -> None:
     with pytest.raises(ProfileError, match=r"--target localhost: target\.pcscf: .*address:port"):
         with_target(QUICKSTART, "localhost")
+    with pytest.raises(ProfileError) as caught:
+        with_target(QUICKSTART, "foo")
+    assert "Value error" not in str(caught.value)
 
 
 def test_one_phone_registers_once_and_nothing_is_judged() -> None:

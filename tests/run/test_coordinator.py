@@ -73,7 +73,7 @@ def test_a_run_goes_through_all_its_steps_and_merges_its_workers() -> None:
     assert [step["before"] for step in told["steps"]] == [0, 20, 20]
     assert all(step["after"] == 20 and step["complete"] for step in told["steps"])
     assert all(step["counters"] == {"connections": 4} for step in told["steps"])
-    assert all(step["repair"] is None for step in told["steps"])
+    assert all(step["repairs"] == [] for step in told["steps"])
     assert told["workers"] == ["worker-0", "worker-1"]
     assert told["simulators"] == ["core", "hss", "pcrf"]
     assert told["events"].count("StepStarted") == told["events"].count("StepEnded") == 3
@@ -83,10 +83,36 @@ def test_lost_phones_are_repaired_outside_the_statistics() -> None:
     told = drive(worker_1="lossy")
     first, second, third = told["steps"]
     assert (first["after"], first["failures"]) == (15, 1)
-    assert second["repair"] is not None
-    assert (second["repair"]["before"], second["repair"]["after"]) == (15, 20)
+    assert second["repairs"] == [[15, 20]]
     assert (second["before"], second["attempted"]) == (20, 20)
-    assert third["repair"] is None
+    assert third["repairs"] == []
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "rounds"),
+    [
+        ("losing 8", [[12, 14], [14, 16], [16, 18]]),
+        ("losing 3", [[17, 19], [19, 20]]),
+    ],
+)
+def test_a_repair_is_tried_again_as_long_as_it_gains(behaviour: str, rounds: list[Any]) -> None:
+    told = drive(worker_1=behaviour)
+    second, third = told["steps"][1:]
+    assert second["repairs"] == rounds
+    assert second["before"] == rounds[-1][1]
+    assert (told["status"], third["before"]) == ("complete", 20)
+
+
+def test_a_repair_that_gains_nobody_is_the_last() -> None:
+    told = drive(worker_1="gone")
+    assert [step["repairs"] for step in told["steps"]] == [[], [[10, 10]], [[10, 10]]]
+    assert [step["before"] for step in told["steps"]] == [0, 10, 10]
+
+
+def test_stalls_of_a_simulator_are_kept_with_the_steps_they_touched() -> None:
+    told = drive(hss="stalling")
+    assert told["stalls"] == [[0.25, 0.25, 0.25], [0.0, 0.0, 0.0]]
+    assert told["longest_stall"] == 0.5  # out of its last word, and of no step
 
 
 def test_a_child_that_the_host_refuses_ends_the_run_before_it_starts() -> None:
@@ -109,6 +135,21 @@ def test_a_dead_worker_ends_the_run_by_name() -> None:
     assert (told["status"], told["exit_code"]) == ("generator_failed", 3)
     assert told["reason"] == "worker-1 was ended by SIGKILL"
     assert told["steps"][0]["attempted"] == 10  # the other one's
+
+
+def test_a_target_that_was_never_there_ends_the_run() -> None:
+    told = drive(worker_0="absent", worker_1="absent")
+    assert (told["status"], told["exit_code"]) == ("interrupted", 1)
+    assert told["reason"].startswith(
+        "the target was never there: the first 40 registrations all failed at stage “connect” "
+        "(refused): nothing listens for SIP over TCP at 198.19.0.10:5060"
+    )
+    assert [step["complete"] for step in told["steps"]] == [False]
+    assert told["steps"][0]["attempted"] == 20
+
+
+def test_one_registration_and_the_target_is_there() -> None:
+    assert drive(worker_0="absent")["status"] == "complete"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

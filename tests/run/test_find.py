@@ -50,6 +50,7 @@ def test_children_of_all_runs_are_found(proc: Path) -> None:
         ("1", [12]),
         ("core", [13, 31]),
         ("31", [31]),
+        ("10", [11]),
         ("worker-9", []),
         ("x", []),
     ],

@@ -13,7 +13,8 @@ import pytest
 
 from imsbench.host.control import CONTROL_FD, ControlChannel
 from imsbench.profile import shipped_profiles
-from simulators.core.__main__ import _config_of, _split, main
+from simulators.byhand import endpoint
+from simulators.core.__main__ import _config_of, main
 from simulators.core.nullphone import NullSettings
 from simulators.core.settings import CoreSettings
 
@@ -109,7 +110,7 @@ def test_a_profile_that_is_none_is_a_usage_error(
     ],
 )
 def test_addresses_of_both_families(text: str, address: tuple[str, int]) -> None:
-    assert _split(text, 5060) == address
+    assert endpoint(5060)(text) == address
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -268,7 +269,7 @@ def test_the_process_serves_ticks_obeys_and_reports() -> None:
         channel.wait("ready")
         run(load(channel))
         tick = wait_for(channel, "tick", lambda one: one["counts"].get("SAR"))
-        assert tick["counts"] == {"MAR": 1, "SAR": 1, "registered": 0}
+        assert tick["counts"] == {"MAR": 1, "SAR": 1, "registered": 0, "connections": 0}
         assert tick["cpu_s"] > 0
         channel.send("stop")
         result = channel.wait("result")
@@ -280,6 +281,24 @@ def test_the_process_serves_ticks_obeys_and_reports() -> None:
     assert counters["bad_control_messages"] == 2
     assert counters["rtr_answered_2001"] == 1
     assert counters["rtr_failed"] == 1
+
+
+def test_a_process_that_was_stopped_tells_for_how_long() -> None:
+    with started(MODULE) as (process, channel):
+        channel.send("config", **config())
+        channel.wait("ready")
+        channel.wait("tick")
+        process.send_signal(signal.SIGSTOP)
+        stopped_at = time.monotonic()
+        time.sleep(0.5)
+        process.send_signal(signal.SIGCONT)
+        tick = wait_for(channel, "tick", lambda one: any(s[1] > 0.4 for s in one["stalls"]))
+        at = next(at for at, length_s in tick["stalls"] if length_s > 0.4)
+        assert stopped_at - 0.1 < at < stopped_at + 0.1
+        channel.send("stop")
+        result = channel.wait("result")
+        assert process.wait(5) == 0
+    assert Histogram.from_json(result["loop_lag"]).maximum > 0.4
 
 
 def test_the_process_ends_when_its_coordinator_does() -> None:

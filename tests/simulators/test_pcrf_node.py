@@ -360,6 +360,7 @@ def test_the_process_serves_ticks_obeys_and_reports() -> None:
             "sessions": 11,
             "media_sessions": 10,
             "most_media_sessions": 10,
+            "connections": 0,
         }
         assert tick["cpu_s"] > 0
         channel.send("stop")
