@@ -3,7 +3,8 @@
 agreed (before the 401)      temporary: reg-await-auth, 4 minutes
 answer accepted (the 200)    established: expiry of the registration + 30 s, never shortened
 first message after that     older sets of the private identity are given up
-de-registered, refused       given up: connections have a grace to close in order, then the SAs go
+de-registered, refused       given up: connections have a grace to close in order, a request by UDP may
+                             come again while its transaction lives; then the SAs go
 """
 
 from __future__ import annotations
@@ -151,7 +152,11 @@ class SecurityAssociations:
         held.state = "closing"
         if held.timer is not None:
             held.timer.cancel()
-        held.timer = asyncio.get_running_loop().call_later(CLOSE_GRACE_S, self._reset, held)
+        grace_s = CLOSE_GRACE_S
+        if held.flow is not None:
+            # Its last response may be asked for again as long as the transaction lives (Timer J).
+            grace_s = 64 * self._settings.timers[0]
+        held.timer = asyncio.get_running_loop().call_later(grace_s, self._reset, held)
 
     def close(self) -> None:
         """Remove all sets at once."""
