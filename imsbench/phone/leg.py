@@ -7,6 +7,7 @@ other), and everything else is put aside for later.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -25,6 +26,8 @@ from imsbench.phone.phone import Phone
 from imsbench.protocol.sdp import Sdp, SdpError, parse_sdp, serialize_sdp, with_status
 from imsbench.protocol.sip import Header, Request, Response, response_to
 
+_RX = re.compile(r'"Rx\b')
+"""The beginning of a Warning's text (RFC 3261 §20.43)."""
 SDP_TYPE: Header = ("content-type", "application/sdp")
 
 
@@ -353,9 +356,15 @@ class Leg:
 
 
 def refused(stage: str, response: Response) -> Failed:
-    """The failure that a final response is, with what it says of itself (RFC 3326)."""
+    """The failure that a final response is, with what it says of itself (RFC 3326).
+
+    A 5xx whose Warning speaks of Rx says that no resources were authorised: that is the cause then.
+    """
     said = [f"{response.status} {response.reason}"]
     said += [
         f"{name}: {value}" for name, value in response.headers if name in ("reason", "warning")
     ]
-    return Failed(stage, str(response.status), "; ".join(said), response.at)
+    cause = str(response.status)
+    if 500 <= response.status < 600 and _RX.search(response.get("warning") or ""):
+        cause = "Rx"
+    return Failed(stage, cause, "; ".join(said), response.at)

@@ -105,6 +105,34 @@ _RULES = (
         "the clear part works, the protected one does not: are the core's security associations up, "
         "and may ESP (IP protocol 50) pass between this host and {pcscf}?",
     ),
+    _Rule(
+        (),
+        ("Rx",),
+        "no resources were authorised: does the PCRF know this AF and this phone's address, and does it "
+        "answer (Diameter Rx)?",
+    ),
+    _Rule(
+        ("invite",),
+        ("404", "480", "604"),
+        "the core does not find the called phone by this Request-URI: try calls.request_uri tel or sip, "
+        "and look at the called subscriber's implicit registration set in the HSS",
+    ),
+    _Rule(
+        ("invite",),
+        ("timeout", "408", "503", "504"),
+        "the INVITE was lost on its way: the called phone's ladder shows whether it came so far",
+    ),
+    _Rule(
+        ("prack", "update", "ack", "bye"),
+        (),
+        "within the dialog: do Record-Route and the route set lead through the core both ways?",
+    ),
+    _Rule(
+        ("check",),
+        ("wrong call",),
+        "the call came through, but not as it was made: P-Asserted-Identity must be the caller's, and "
+        "SDP must arrive as it was sent",
+    ),
     _Rule((), (), "the ladder shows the last message; the core's log shows what came of it"),
 )
 

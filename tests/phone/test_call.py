@@ -257,7 +257,7 @@ def test_nobody_answers_the_invite() -> None:
     [
         (404, "unregistered", ""),
         (480, "unregistered", ""),
-        (500, "answered", "500"),
+        (500, "answered", "Rx"),
         (486, "answered", "486"),
     ],
 )

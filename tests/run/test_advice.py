@@ -29,6 +29,11 @@ EXTERNAL = with_target(EMBEDDED, "192.0.2.10:5060")
         ("answer", "timeout", "protocol 50"),
         ("answer", "403", "RES"),
         ("answer", "no binding", "ladder"),
+        ("invite", "Rx", "PCRF"),
+        ("invite", "404", "calls.request_uri"),
+        ("invite", "timeout", "called phone's ladder"),
+        ("prack", "481", "Record-Route"),
+        ("check", "wrong call", "P-Asserted-Identity"),
         ("somewhere", "else", "ladder"),
     ],
 )
