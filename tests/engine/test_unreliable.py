@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -42,7 +42,7 @@ from tests.engine.udp_helpers import (
 )
 
 T1 = 0.08
-TIMERS = {"t1_s": T1, "t2_s": 4 * T1, "t4_s": 5 * T1}
+TIMERS: dict[str, Any] = {"t1_s": T1, "t2_s": 4 * T1, "t4_s": 5 * T1}
 SLACK_S = 0.05
 """How late a timer may be on a busy machine."""
 
@@ -429,8 +429,7 @@ def test_two_sa_sets_of_a_phone_share_port_us() -> None:
                 "127.0.0.1", port_uc, "127.0.0.1", bench.far.port, protected=True, udp=ports
             )
             channels.append(channel)
-            us = ("127.0.0.1", port_us)
-            bench.far.on_request = lambda request, _peer, end=end, us=us: end.ok(request, us)
+            bench.far.on_request = answering_from(end, ("127.0.0.1", port_us))
             bench.run(one_exchange(channel, udp_request(f"z{end.port}"), 5.0, got))
         assert got == [200, 200]
         ends[0].send(udp_request("za", "NOTIFY"), ("127.0.0.1", port_us))
@@ -441,6 +440,11 @@ def test_two_sa_sets_of_a_phone_share_port_us() -> None:
             bench.run(close_of(channel))
         for end in ends:
             end.close()
+
+
+def answering_from(end: UdpFarEnd, port_us: Peer) -> Callable[[Request, Peer], None]:
+    """200 to everything, from another port than it came to."""
+    return lambda request, _peer: end.ok(request, port_us)
 
 
 async def close_of(channel: Channel) -> None:
