@@ -194,7 +194,7 @@ def _add_other_commands(commands: argparse._SubParsersAction[argparse.ArgumentPa
     enter.add_argument(
         "worker",
         metavar="WORKER",
-        help="worker-0 (or 0), core, hss; a process id of one, or of a run (its worker-0)",
+        help="worker-0 (or 0), core, hss, pcrf; a process id of one, or of a run (its worker-0)",
     )
     enter.add_argument("argv", metavar="COMMAND", nargs=argparse.REMAINDER, help="default: $SHELL")
     enter.set_defaults(command=_enter)

@@ -116,7 +116,7 @@ def test_a_terminal_gets_a_live_bar() -> None:
                 shown += data
     os.close(ours)
     assert process.returncode == 0, shown
-    assert b"starting the HSS, the reference core and 1 worker" in shown
+    assert b"starting the HSS, the PCRF, the reference core and 1 worker" in shown
     assert b"1 of 1 registrations succeeded" in shown
     assert b"The phone registered." in shown
 
@@ -126,6 +126,19 @@ def test_check_looks_at_profile_host_and_target() -> None:
         out, err = process.communicate(timeout=60)
     assert process.returncode == 0, out + err
     assert [line.split()[0] for line in out.splitlines()][:2] == ["profile", "host"]
+    assert "two phones registered, and one called the other. They have de-registered again." in out
+    assert "registration, Diameter: AAR: 1, MAR: 1, SAR: 1, UAR: 2" in out
+    assert "call, Diameter: AAR: 4, LIR: 1, STR: 2" in out
+    assert "deregistration, Diameter: SAR: 1, STR: 1, UAR: 1" in out
+    assert "<- 183 INVITE: 1, <- 200 BYE: 1" in out
+
+
+def test_check_registers_one_phone_where_there_are_no_calls(tmp_path: Path) -> None:
+    profile = tmp_path / "small.yaml"
+    profile.write_text(PROFILE % 4)
+    with imsbench("check", str(profile)) as process:
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, out + err
     assert "one phone registered" in out
 
 
@@ -151,7 +164,7 @@ def run_under_way(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], dict[
             if "held 1 min" in line:
                 break
         children = children_of(process.pid)
-        assert set(children) == {"core", "hss", "worker-0"}
+        assert set(children) == {"core", "hss", "pcrf", "worker-0"}
         yield process, children
         assert_nothing_left([child.pid for child in children.values()], links)
 
