@@ -199,6 +199,15 @@ def test_external_target() -> None:
     assert "against my core 2.1: from 0" in profile.describe()
 
 
+def test_transport_and_timers() -> None:
+    profile = parse_profile(SMALL)
+    assert profile.phones.timer_values == (0.5, 4.0, 5.0)
+    assert "IPv4 and TCP" in profile.describe()
+    profile = parse_profile(SMALL + "phones: {transport: udp, timers: 3gpp}")
+    assert profile.phones.timer_values == (2.0, 16.0, 17.0)  # TS 24.229 table 7.7.1
+    assert "IPv4 and UDP" in profile.describe()
+
+
 def test_all_problems_come_at_once_with_path_and_line() -> None:
     found = problems_of(
         """name: Bad Name
@@ -337,6 +346,8 @@ generator: {workers: 20}
         ("target: {pcscf: '192.0.2.1:5060'}", "target", "external targets only"),
         ("target: {kind: external, pcscf: '192.0.2.1:5060', ipsec: kernel}", "target", "ipsec"),
         ("phones: {ipsec: 'off'}\ntarget: {ipsec: kernel}", "target.ipsec", "phones.ipsec is off"),
+        ("phones: {transport: udp, keepalive: crlf}", "phones", "transport is udp"),
+        ("phones: {transport: udp}\ntarget: {kind: 'null'}", "phones.transport", "speaks TCP only"),
         ("target: {expires: 30s}", "target", "min_expires exceeds expires"),
         ("target: {expires: 30500ms}", "target.expires", "whole seconds"),
         ("target: {kind: 'null'}\nsimulators: {hss: {}}", "simulators.hss", "no HSS"),

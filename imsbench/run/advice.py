@@ -34,6 +34,11 @@ _RULES = (
         "nothing listens for SIP over TCP at {pcscf}: check target.pcscf and the core's listener",
     ),
     _Rule(
+        ("challenge",),
+        ("refused",),
+        "nothing listens for SIP over UDP at {pcscf}: check target.pcscf and phones.transport",
+    ),
+    _Rule(
         ("connect",),
         (),
         "no answer from {pcscf}: is the core's way back to the phones set ({route}), does this host "
@@ -57,8 +62,8 @@ _RULES = (
     _Rule(
         ("challenge",),
         ("timeout",),
-        "the connection stands, but no response came: does the core's log show this REGISTER, and "
-        "does it wait for its HSS?",
+        "the REGISTER left (by TCP: the connection stands), but no response came: does the core's log "
+        "show this REGISTER, and does it wait for its HSS?",
     ),
     _Rule(
         (),

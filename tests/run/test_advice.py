@@ -16,6 +16,7 @@ EXTERNAL = with_target(EMBEDDED, "192.0.2.10:5060")
     ("stage", "cause", "word"),
     [
         ("connect", "refused", "192.0.2.10:5060"),
+        ("challenge", "refused", "UDP"),
         ("connect", "timeout", "ip route add 198.18.0.0/16 via"),
         ("challenge", "403", "ims.mnc001.mcc001.3gppnetwork.org"),
         ("challenge", "494", "hmac-sha-1-96"),

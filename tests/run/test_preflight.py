@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from imsbench.host import limits
-from imsbench.profile import load_profile, parse_profile
+from imsbench.profile import Profile, load_profile, parse_profile
 from imsbench.run import preflight
 from imsbench.run.exits import RunRefused
 
@@ -33,6 +33,13 @@ def test_phones_in_clear_need_no_tun_and_no_ring() -> None:
     needs = preflight.needs(CLEAR)
     assert (needs.connections_per_phone, needs.tun, needs.shortest_period_s) == (1, False, 0.0)
     assert needs.other_ports == ()
+
+
+@pytest.mark.parametrize(("profile", "sockets"), [(QUICKSTART, 4), (CLEAR, 3)])
+def test_phones_that_use_udp_have_connections_beside_it(profile: Profile, sockets: int) -> None:
+    phones = profile.phones.model_copy(update={"transport": "udp"})
+    needs = preflight.needs(profile.model_copy(update={"phones": phones}))
+    assert needs.connections_per_phone == sockets
 
 
 def test_a_re_authenticated_refresh_takes_a_port_too() -> None:
