@@ -171,9 +171,9 @@ def simulators_of(profile: Profile) -> list[str]:
     return [name for name, wanted in needed if wanted]
 
 
-def plays_hss(profile: Profile) -> bool:
-    """Whether the HSS simulator of this run serves a core that is not ours to start."""
-    return profile.target.kind == "external" and needs_hss(profile)
+def played_for_core(profile: Profile) -> list[str]:
+    """The simulators of this run that serve a core which is not ours to start, by name."""
+    return simulators_of(profile) if profile.target.kind == "external" else []
 
 
 def needs_tun(profile: Profile) -> bool:

@@ -178,27 +178,27 @@ class Coordinator:
             )
             self._crew.send(name, "config", **config)
         self._crew.wait(self._workers, "ready", START_S)
-        if configs.plays_hss(profile):
-            self._await_core()
+        for name in configs.played_for_core(profile):
+            self._await_core(name, config_of[name](profile, topology.Node())["listen"])
 
-    def _await_core(self) -> None:
-        """Wait until the core has connected to our HSS; RunRefused if it does not.
+    def _await_core(self, simulator: str, listen: tuple[str, int]) -> None:
+        """Wait until the core has connected to a simulator of ours; RunRefused if it does not.
 
         A core tries again every few seconds only, and without its HSS it refuses every phone.
         """
-        address = host_port(*configs.hss_config(self._profile, topology.Node())["listen"])
+        address, title = host_port(*listen), simulator.upper()
         began_at = time.monotonic()
         tell_at = 1.0
         while True:
             for name, message in self._crew.receive(0.5):
-                if name == topology.HSS and message.get("counts", {}).get("connections"):
+                if name == simulator and message.get("counts", {}).get("connections"):
                     return
             waited_s = time.monotonic() - began_at
             if waited_s > CORE_S:
                 raise RunRefused(
-                    f"the core did not connect to the HSS at {address} within {CORE_S:.0f} s: is that "
-                    "the HSS it is told to use, and may it connect to there (Diameter over TCP)? "
-                    "Leave simulators.hss out if it has an HSS of its own",
+                    f"the core did not connect to the {title} at {address} within {CORE_S:.0f} s: is "
+                    f"that the {title} it is told to use, and may it connect to there (Diameter over "
+                    f"TCP)? Leave simulators.{simulator} out if it has one of its own",
                     BROKEN,
                 )
             if waited_s >= tell_at:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from imsbench.profile import Step, parse_profile
 from imsbench.run.release import Release
+from imsbench.run.sut import Memory, Target
 
 MIB = 1 << 20
 
@@ -67,3 +70,43 @@ def test_other_calls_are_no_second_batch() -> None:
     release.before(other_calls, 190 * MIB)
     release.began(other_calls, 300 * MIB)
     assert release.again == ""
+
+
+class Shrinking:
+    """A target whose memory takes these sizes, one look after the other; None: it is gone."""
+
+    def __init__(self, *sizes: int | None) -> None:
+        self.sizes = list(sizes)
+
+    def memory(self) -> Memory | None:
+        size = self.sizes.pop(0) if len(self.sizes) > 1 else self.sizes[0]
+        return None if size is None else Memory(size, "rss", 1)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "looks", "released"),
+    [
+        ((200 * MIB, 150 * MIB, 104 * MIB), 2, True),
+        ((200 * MIB, None), 1, False),
+        ((200 * MIB,), 4, False),
+    ],
+)
+def test_the_target_is_watched_until_it_is_released_gone_or_long_enough(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int | None, ...], looks: int, released: bool
+) -> None:
+    now = 1000.0
+
+    def wait(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        waited.append(seconds)
+
+    waited: list[float] = []
+    monkeypatch.setattr("imsbench.run.release.time.monotonic", lambda: now)
+    _, calls = steps(1)
+    release = Release()
+    release.before(calls, 100 * MIB)
+    release.watch(calls, 200 * MIB, 3.0, cast(Target, Shrinking(*sizes)), wait)
+    assert len(waited) == looks
+    assert (release.released_s is not None) is released
+    assert not released or release.released_s == pytest.approx(2.0)

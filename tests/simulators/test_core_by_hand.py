@@ -39,7 +39,7 @@ def said(*arguments: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("name", ["core", "hss"])
+@pytest.mark.parametrize("name", ["core", "hss", "pcrf"])
 def test_help_and_errors_speak_to_the_user(name: str) -> None:
     done = subprocess.run(
         command(name, "--help"), cwd=ROOT, capture_output=True, text=True, timeout=30, check=True
@@ -54,7 +54,7 @@ def test_help_and_errors_speak_to_the_user(name: str) -> None:
     assert "'foo' is no IP address with or without a port, as 192.0.2.1" in text
 
 
-@pytest.mark.parametrize("name", ["core", "hss"])
+@pytest.mark.parametrize("name", ["core", "hss", "pcrf"])
 def test_an_address_of_another_host_is_told_in_words(name: str, tmp_path: Path) -> None:
     profile = tmp_path / "clear.yaml"
     profile.write_text(
