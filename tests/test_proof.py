@@ -39,7 +39,8 @@ def altered(alteration: str, tmp_path: Path, text: str = SHORT) -> dict[str, Any
         [sys.executable, "-m", "tests.altered_run", alteration, str(profile), str(tmp_path)],
         cwd=ROOT, capture_output=True, text=True, timeout=90, check=False,
     )  # fmt: skip
-    assert done.returncode in (0, 3), done.stdout + done.stderr
+    # 1: the target did not keep what was asked of it; 3: this machine was too busy to be believed.
+    assert done.returncode in (0, 1, 3), done.stdout + done.stderr
     result: dict[str, Any] = json.loads(next(tmp_path.glob("*_proof_*/result.json")).read_text())
     return result
 

@@ -81,6 +81,7 @@ class SecurityAssociations:
         self._counters = counters
         self._by_flow: dict[tuple[str, int], PhoneSas] = {}
         self._by_impi: dict[str, list[PhoneSas]] = {}
+        self._leaving: dict[tuple[str, int], PhoneSas] = {}
         self._ring: dict[str, int] = {}
         self._ports_pc: set[tuple[str, int]] = set()
         self._spi = _FIRST_SPI
@@ -178,6 +179,9 @@ class SecurityAssociations:
                 raise ValueError(f"port-c {port_uc} of {address} is in use")
             self._counters["SA sets replaced: same port-c"] += 1
             self._reset(taken)
+        leaving = self._leaving.get((address, port_uc))
+        if leaving is not None:  # its grace ends at once: the new SAs are of the same flow
+            self._uninstall(leaving)
         live = [h for h in self.of(impi) if h.state in ("temporary", "established")]
         live.sort(key=lambda held: held.state == "established")
         for held in live[: max(0, len(live) + 1 - MAX_SETS)]:
@@ -229,6 +233,7 @@ class SecurityAssociations:
         flow = (held.sas.phone_address, held.sas.port_uc)
         if self._by_flow.get(flow) is held:
             del self._by_flow[flow]
+        self._leaving[flow] = held
         sets = self._by_impi[held.impi]
         sets.remove(held)
         if not sets:
@@ -244,6 +249,7 @@ class SecurityAssociations:
             return
         held.timer.cancel()
         held.timer = None
+        del self._leaving[held.sas.phone_address, held.sas.port_uc]
         self._backend.remove(held.sas)
         self._ports_pc.discard((held.sas.phone_address, held.sas.port_pc))
         self.count -= 4

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import pathlib
 import random
+import re
 import resource
 import signal
 import time
@@ -23,6 +24,8 @@ BLOW_UP_BYTES = 48 << 20
 
 MOST_KINDS = 20_000
 """Kinds of outcome told apart: beyond them nothing is news."""
+
+_PARTICULARS = re.compile(r"\d+|'.*|\".*|\[.*|, got .*", re.DOTALL)
 
 Run = Callable[[bytes], Hashable]
 """Feeds one input; returns what kind of thing came of it. Raises only for what is a finding."""
@@ -140,6 +143,11 @@ def fuzz(
     report.cpu_s = time.process_time() - cpu_began
     report.grown_bytes = peak - peak_began
     return report
+
+
+def kind_of(error: Exception) -> str:
+    """An error's text as a kind of outcome: without the numbers and quotations in it."""
+    return _PARTICULARS.sub("", str(error))[:50]
 
 
 def replay(target: Target, data: bytes) -> Hashable:

@@ -469,6 +469,27 @@ def test_port_c_of_another_identity_is_refused_and_temporary_sets_are_replaced()
     run(scenario)
 
 
+@pytest.mark.parametrize("registered", [False, True])
+def test_a_phone_that_comes_back_with_its_old_port_c_is_served_at_once(registered: bool) -> None:
+    async def scenario() -> None:
+        backend = FakeBackend()
+        async with secure(backend) as core:
+            phone = SecurePhone(core)
+            await (phone.register_inside() if registered else phone.challenged())
+            await phone.close()
+            phone.call_id = "after a loss of power"
+            phone.local_port = 0
+            phone.offer(port_c=phone.client.port_c)  # TS 33.203 §7.1: new SPIs, the same port
+            assert (await phone.challenged()).status == 401
+            # One flow has one SA: a backend would have refused the new ones beside the old.
+            assert backend.order[-3:] == ["install", "remove", "install"]
+            await asyncio.sleep(0.4)
+            assert len(backend.installed) == 1
+            await phone.stop()
+
+    run(scenario)
+
+
 def test_port_pc_rotates_in_a_ring() -> None:
     async def scenario() -> None:
         async with secure(FakeBackend()) as core:

@@ -155,7 +155,11 @@ def _kind(data: bytes) -> Hashable:
     """Command, flags, and the result code where it stands first or behind the Session-Id."""
     header = parse_header(data)
     at = data.find(b"\0\0\x01\x0c\x40\0\0\x0c", HEADER_LENGTH)
-    return header.command_code, header.command_flags, data[at + 8 : at + 12] if at > 0 else b""
+    return (
+        header.command_code & 0x1FF,
+        header.command_flags,
+        data[at + 8 : at + 12] if at > 0 else b"",
+    )
 
 
 def _no_defect(peer: Peer) -> None:
