@@ -157,9 +157,12 @@ class Clients:
 
     def _way_of(self, channel: Channel, endpoint: Endpoint, request: Request) -> tuple[Way, bytes]:
         """Where a request goes now, opened if need be, and its bytes; OSError if it cannot be."""
-        data, datagram = by_udp(channel, request)
-        if datagram:
-            return self._datagrams.path(channel, endpoint), data
+        if channel.udp is None:
+            data = serialize_message(request)
+        else:
+            data, datagram = by_udp(request)
+            if datagram:
+                return self._datagrams.path(channel, endpoint), data
         connection: Connection | None = channel.connection
         if connection is None or connection.state in ("closing", "closed"):
             connection = self._connections.connect(channel, endpoint)

@@ -209,15 +209,13 @@ def open_sockets(channel: Channel, device: str) -> list[socket.socket]:
     return sockets
 
 
-def by_udp(channel: Channel, request: Request) -> tuple[bytes, bool]:
-    """A request's bytes for a channel, and whether they go by UDP: not if they are too many.
+def by_udp(request: Request) -> tuple[bytes, bool]:
+    """The bytes of a request of a phone that uses UDP, and whether they go so: not if they are too many.
 
     What its Via says decides for good, as a CANCEL and an ACK go the way of their INVITE (RFC 3261
     §9.1, §17.1.1.3); a request too large for UDP has it changed (§18.1.1).
     """
     data = serialize_message(request)
-    if channel.udp is None:
-        return data, False
     name, via = request.headers[0]
     if via.startswith(_UDP) and len(data) > MOST_BYTES:
         request.headers[0] = (name, via.replace(_UDP, _TCP, 1))
