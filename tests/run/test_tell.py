@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from imsbench.profile import parse_profile
 from imsbench.run import tell
 from imsbench.run.record import StepRecord
@@ -22,7 +24,7 @@ def test_a_step_is_titled_with_its_rate() -> None:
 
 
 def test_progress_adds_the_workers_and_says_how_many_calls_there_are() -> None:
-    ticks = {
+    ticks: dict[str, dict[str, Any]] = {
         "worker-0": {"registered": 50, "in_progress": 3, "calls": 10, "calls_succeeded": 9, "failed": 1},
         "worker-1": {"registered": 49, "in_progress": 4, "calls": 11, "calls_succeeded": 11},
         "hss": {"counts": {"registered": 99}},

@@ -401,7 +401,7 @@ def test_both_legs_of_an_ipv6_call_as_their_own_phones_see_it() -> None:
     answer = make_answer(offer, "2001:db8::2", 5000, "2", 1)
     given = parse_sdp(serialize_sdp(answer))
     given.media[0].attributes = ["sendonly", "rtpmap:116 AMR-WB/16000/1"]
-    given.media[0].bandwidth = ("AS:30",)
+    given.media[0].bandwidth = ["AS:30"]
     bodies = serialize_sdp(offer), serialize_sdp(given)
     (caller,) = describe(*bodies, of_offerer=True)
     (callee,) = describe(*bodies, of_offerer=False)
