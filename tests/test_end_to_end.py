@@ -116,7 +116,7 @@ def test_a_terminal_gets_a_live_bar() -> None:
                 shown += data
     os.close(ours)
     assert process.returncode == 0, shown
-    assert b"starting the HSS, the PCRF, the reference core and 1 worker" in shown
+    assert b"starting HSS, PCRF, reference core and 1 worker" in shown
     assert b"1 of 1 registrations succeeded" in shown
     assert b"The phone registered." in shown
 

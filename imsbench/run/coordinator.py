@@ -208,10 +208,10 @@ class Coordinator:
 
     def _describe_children(self) -> str:
         count = len(self._workers)
-        names = [f"the {name.upper()}" for name in self._simulators]
+        names = [name.upper() for name in self._simulators]
         names.append(f"{count} worker" + ("s" if count != 1 else ""))
         if self._profile.target.kind != "external":
-            names.insert(-1, f"the {self._profile.target.title}")
+            names.insert(-1, self._profile.target.title)
         return ", ".join(names[:-1]) + (" and " if names[:-1] else "") + names[-1]
 
     # -- load ----------------------------------------------------------------------------------

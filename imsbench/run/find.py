@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-MODULES = ("imsbench.run.worker", "simulators.hss", "simulators.core")
+MODULES = ("imsbench.run.worker", "simulators.hss", "simulators.pcrf", "simulators.core")
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class Running:
     """A child of a run in progress."""
 
     name: str
-    """"worker-0", "core", "hss"."""
+    """"worker-0", "core", "hss", "pcrf"."""
     pid: int
     """Its process id."""
     coordinator: int
