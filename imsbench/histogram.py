@@ -124,7 +124,7 @@ class Histogram:
         sums = [histogram._sum_s, histogram._sum_squares, histogram._max_s]
         if histogram.count:
             sums.append(histogram._min_s)
-        if not all(map(math.isfinite, sums)):
+        if not all(map(math.isfinite, sums)) or not 0 <= histogram.out_of_range < 2**63:
             raise ValueError("not a histogram: a sum is no number")
         return histogram
 

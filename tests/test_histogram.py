@@ -104,6 +104,7 @@ def test_json_is_read_back_and_merges(samples: list[float]) -> None:
         {"max_s": math.inf},
         {"min_s": math.inf},
         {"min_s": math.nan},
+        {"out_of_range": "9" * 30},
     ],
 )
 def test_broken_json_is_refused(change: dict[str, object]) -> None:

@@ -159,7 +159,10 @@ class ProcedureKpis:
             kpis.failures[kind] = int(failure["count"])
         if sum(kpis.failures.values()) != kpis.failed or min(kpis.failures.values(), default=1) < 1:
             raise ValueError("its failures do not add up to the attempts that failed")
-        if not 0 <= kpis.succeeded <= kpis.attempted or not 0 <= kpis.ineffective <= kpis.failed:
+        if (
+            not 0 <= kpis.succeeded <= kpis.attempted < 2**63
+            or not 0 <= kpis.ineffective <= kpis.failed
+        ):
             raise ValueError("its counts contradict each other")
         known = get_args(Series)
         for name, histogram in data["histograms"].items():

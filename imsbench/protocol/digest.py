@@ -24,6 +24,7 @@ _SCHEME = re.compile(rf"\s*({_TOKEN})(?:\s+(?={_TOKEN}\s*=)|\s*$)")
 _PARAMETER = re.compile(
     rf'\s*({_TOKEN})\s*=\s*(?:"([^"\\]*(?:\\.[^"\\]*)*)"|([^\s,"\\]*))\s*(?:,[\s,]*|$)', re.DOTALL
 )
+_KNOWN_QOPS = frozenset(("auth", "auth-int"))
 # RFC 3261 §25.1: these are tokens on the wire, every other value is a quoted-string.
 _UNQUOTED = frozenset(("algorithm", "nc", "stale"))
 
@@ -86,18 +87,21 @@ def parse_challenge(values: Sequence[str]) -> Challenge:
             continue
         for fields in challenges:
             algorithm = fields.get("algorithm", "MD5")
+            qop = tuple(re.findall(_TOKEN, fields.get("qop", "").lower()))
             if fields["scheme"].lower() != "digest":
                 offered.append(fields["scheme"])
             elif algorithm.lower() != "akav1-md5":
                 offered.append(f"Digest {algorithm}")
             elif not fields.get("realm") or not fields.get("nonce"):
                 offered.append(f"Digest {algorithm} without realm or nonce")
+            elif qop and not _KNOWN_QOPS.intersection(qop):
+                offered.append(f"Digest {algorithm} with qop {' '.join(qop)[:80]}")
             else:
                 return Challenge(
                     realm=fields["realm"],
                     nonce=fields["nonce"],
                     algorithm=algorithm,
-                    qop=tuple(re.findall(_TOKEN, fields.get("qop", "").lower())),
+                    qop=qop,
                     opaque=fields.get("opaque", ""),
                 )
     raise ValueError(f"no {ALGORITHM} challenge; offered: {', '.join(offered) or 'nothing'}")

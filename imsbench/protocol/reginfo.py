@@ -91,7 +91,7 @@ def parse_reginfo(data: bytes) -> Reginfo:
     if len(data) > MAX_BYTES:
         raise ReginfoError(f"{len(data)} bytes, more than {MAX_BYTES}")
     builder = _Builder()
-    parser = DefusedXMLParser(target=builder, forbid_dtd=True)
+    parser = DefusedXMLParser(target=builder, encoding=xml_encoding(data), forbid_dtd=True)
     try:
         parser.feed(data)
         parser.close()
@@ -99,13 +99,18 @@ def parse_reginfo(data: bytes) -> Reginfo:
         raise ReginfoError(f"not well-formed: {error}") from error
     except DefusedXmlException as error:
         raise ReginfoError(f"forbidden: {type(error).__name__}") from error
-    except ReginfoError:
-        raise
-    except (ValueError, LookupError) as error:  # an encoding that the parser cannot have
-        raise ReginfoError(f"encoding: {error}") from error
     if builder.reginfo is None:
         raise ReginfoError("no reginfo element")
     return builder.reginfo
+
+
+def xml_encoding(data: bytes) -> str:
+    """The encoding to read a document in: UTF-16 if its byte order mark says so, else UTF-8.
+
+    What its declaration names is left: Python would look for a codec of that name, import what it
+    finds, and remember for good what it did not.
+    """
+    return "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
 
 
 def serialize_reginfo(reginfo: Reginfo) -> bytes:

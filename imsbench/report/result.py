@@ -189,6 +189,8 @@ class RunResult(Part):
             data = pydantic_core.from_json(text, allow_inf_nan=False)
         except ValueError as error:  # also NaN, half of a surrogate pair, what nests too deeply
             raise ResultError(f"is not JSON: {error}") from None
+        if not _fits(data):
+            raise ResultError("holds a number of more than 64 bits")
         version = data.get("schema_version") if isinstance(data, dict) else None
         if version is None:
             raise ResultError("is not a result of imsbench: it has no schema_version")
@@ -203,6 +205,15 @@ class RunResult(Part):
         if problem := _contradiction(result):
             raise ResultError(f"is damaged: {problem}")
         return result
+
+
+def _fits(value: object) -> bool:
+    """Whether whole numbers have at most 64 bits, as all that are written: floats come of them."""
+    if isinstance(value, dict):
+        return all(map(_fits, value.values()))
+    if isinstance(value, list):
+        return all(map(_fits, value))
+    return not isinstance(value, int) or -(2**63) <= value < 2**63
 
 
 def read_result(path: pathlib.Path) -> RunResult:

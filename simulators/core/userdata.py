@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from xml.etree.ElementTree import ParseError
 
 from defusedxml import DefusedXmlException
-from defusedxml.ElementTree import fromstring
+from defusedxml.ElementTree import DefusedXMLParser
+
+from imsbench.protocol.reginfo import xml_encoding
 
 _NO_URI = re.compile(r"[^!-~]")  # RFC 3261 §25.1: visible ASCII, all else is escaped
 
@@ -29,10 +31,11 @@ class UserData:
 
 def parse_user_data(data: bytes) -> UserData:
     """Identities of a User-Data document; UserDataError if it cannot be read."""
+    parser = DefusedXMLParser(encoding=xml_encoding(data))
     try:
-        root = fromstring(data)
-    except (ParseError, DefusedXmlException, ValueError, LookupError) as error:
-        # the last two: an encoding that the parser cannot have
+        parser.feed(data)
+        root = parser.close()
+    except (ParseError, DefusedXmlException) as error:
         raise UserDataError(f"{type(error).__name__}: {error}") from error
     if _local(root.tag) != "IMSSubscription":
         raise UserDataError(f"root element {root.tag!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import resource
 import sys
 import traceback
@@ -26,6 +27,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the mutations (default 1)")
     parser.add_argument("--seconds", type=float, default=0.0, help="stop after so many")
     options = parser.parse_args()
+    logging.disable(logging.CRITICAL)  # what a simulator logs of an input is no finding
     # What wants more memory than this gets a MemoryError, which is a finding.
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     chosen = list(TARGETS.values()) if options.target == "all" else [TARGETS[options.target]]

@@ -169,6 +169,9 @@ def _without_sums(value: object) -> object:
         lambda data: data["procedures"]["registration"].update(attempted="many"),
         lambda data: data["procedures"]["registration"].update(attempted=5),
         lambda data: data["procedures"]["registration"].update(attempted=inf),
+        lambda data: data["procedures"]["registration"].update(
+            attempted="9" * 30, succeeded="9" * 30, failures=[]
+        ),
         lambda data: data["procedures"]["registration"].update(first_started_at=nan),
         lambda data: data["procedures"]["registration"].update(last_started_at=inf),
         lambda data: data["procedures"]["registration"].update(failures=[{}]),

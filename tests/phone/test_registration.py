@@ -181,6 +181,13 @@ def test_sqn_out_of_range_resynchronises_once() -> None:
     assert hand.outcome.resynchronisations == 1
 
 
+def test_a_stale_challenge_with_a_strange_qop_is_named_too() -> None:
+    hand = Hand(registered(), register)
+    hand.challenge(SERVER, vector=hand.vector(1), qop="auth-conf")
+    assert (hand.outcome.cause, hand.outcome.stage) == ("bad challenge", "aka")
+    assert "auth-conf" in hand.outcome.detail
+
+
 def test_a_second_stale_challenge_ends_the_attempt() -> None:
     phone = make_phone()
     hand = Hand(phone, register)

@@ -242,6 +242,7 @@ AKA = f'Digest realm="{REALM}",nonce="{NONCE}",algorithm=AKAv1-MD5'
         ["Negotiate YII==", AKA],
         ['Digest realm="broken', AKA],
         ['Digest realm="",nonce="",algorithm=AKAv1-MD5', AKA],
+        ['Digest realm="r",nonce="n",algorithm=AKAv1-MD5,qop="auth-conf"', AKA],
     ],
 )  # fmt: skip
 def test_the_aka_challenge_is_found_among_several(values: list[str]) -> None:
@@ -256,6 +257,7 @@ def test_the_aka_challenge_is_found_among_several(values: list[str]) -> None:
         (['Digest realm="r",nonce="n",algorithm=SHA-256', 'Basic realm="r"'], "SHA-256, Basic"),
         (['Digest realm="r",nonce="n",algorithm=AKAv2-MD5'], "AKAv2-MD5"),
         (['Digest realm="r",algorithm=AKAv1-MD5'], "without realm or nonce"),
+        (['Digest realm="r",nonce="n",algorithm=AKAv1-MD5,qop="x, y"'], "with qop x y"),
         (['Digest realm="r'], "unreadable"),
         ([""], "empty"),
     ],

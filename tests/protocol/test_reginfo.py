@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import encodings
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -122,8 +124,8 @@ CONTACT = '<registration aor="sip:a" id="1" state="active"><contact {}</contact>
         (b"\xff\xfe\x00", "not well-formed"),
         (_document("</x>"), "not well-formed"),
         (_document("&undefined;"), "not well-formed"),
-        (b'<?xml version="1.0" encoding="klingon"?><reginfo/>', "not well-formed|encoding"),
-        (b'<?xml version="1.0" encoding="utf-7"?><reginfo/>', "not well-formed|encoding"),
+        (b'<?xml version="1.0" encoding="klingon"?><reginfo/>', "root element"),
+        (b'<?xml version="1.0" encoding="utf-7"?><reginfo/>', "root element"),
         (b'<reginfo version="0" state="full"/>', "root element"),
         (b'<presence xmlns="urn:ietf:params:xml:ns:pidf"/>', "root element"),
         (f'<reginfo xmlns="{NS}" state="full"/>'.encode(), "reginfo without version"),
@@ -196,3 +198,21 @@ def test_line_ends_in_a_uri_come_back_as_they_were() -> None:
     registration = Registration(aor="sip:a", id="r", state="active", contacts=[contact])
     document = Reginfo(version=0, state="full", registrations=[registration])
     assert parse_reginfo(serialize_reginfo(document)) == document
+
+
+def test_no_codec_is_looked_for_by_a_name_from_the_network() -> None:
+    declared = (
+        b'<?xml version="1.0" encoding="xmlcharsetrefused"?>'
+        + serialize_reginfo(Reginfo(version=0, state="full", registrations=[]))
+        .partition(b"?>")[2]
+        .lstrip()
+    )
+    assert parse_reginfo(declared).version == 0
+    assert "xmlcharsetrefused" not in vars(encodings)["_cache"]  # it would stay there for good
+
+
+def test_utf_16_is_told_by_its_mark() -> None:
+    document = Reginfo(version=7, state="full", registrations=[])
+    text = serialize_reginfo(document).decode().replace("UTF-8", "UTF-16")
+    assert parse_reginfo(text.encode("utf-16")) == document
+    assert parse_reginfo("\ufeff".encode("utf-16-be") + text.encode("utf-16-be")) == document

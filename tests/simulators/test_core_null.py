@@ -122,7 +122,7 @@ def test_malformed_bytes_close_the_connection_and_nothing_else(data: bytes) -> N
         except ConnectionResetError:
             answer = b""
         assert answer in (b"",) or answer.startswith(b"SIP/2.0 403")
-        writer.close()
+        writer.transport.abort()  # what was not read of it is not waited for
         phone = run_phone(target, 1)
         await phone.connect()
         assert (await phone.register()).status == 200

@@ -295,6 +295,7 @@ def test_a_sar_that_fails_leaves_nobody_registered() -> None:
         b"<IMSSubscription/>",
         b'<!DOCTYPE a [<!ENTITY b "c">]><x>&b;</x>',
         b'<?xml version="1.0" encoding="no-such"?><IMSSubscription/>',
+        b"<IMSSubscription>\xe9</IMSSubscription>",
         b"<IMSSubscription><PublicIdentity><Identity>sip:a@b&#13;&#10;X: y</Identity>"
         b"</PublicIdentity></IMSSubscription>",
     ],

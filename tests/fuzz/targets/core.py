@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable, Sequence
 
 from imsbench.host.backend import AddReader
@@ -135,7 +134,6 @@ def _work(*, ipsec: bool) -> Callable[[], Run]:
             await door.close()
 
     def make() -> Run:
-        logging.getLogger("simulators").setLevel(logging.CRITICAL)
         loop = Loop()
         return lambda data: loop.run(work(data))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any
 
@@ -257,7 +256,6 @@ def _cx_seeds() -> list[bytes]:
 
 def _target(work: Callable[[bytes], Any]) -> Callable[[], Run]:
     def make() -> Run:
-        logging.getLogger("simulators").setLevel(logging.CRITICAL)
         loop = Loop()
         return lambda data: loop.run(work(data))
 
