@@ -54,7 +54,7 @@ def in_turn(outcomes: list[CallOutcome]) -> list[CallOutcome]:
     return sorted(outcomes, key=lambda one: one.due_at)
 
 
-QUICK = "{rate: 20, duration: 1s, warm_up: 0s, hold: {mean: 50ms}}"
+QUICK = "{rate: 10, duration: 2s, warm_up: 0s, hold: {mean: 50ms}}"
 
 
 def test_every_call_is_seen_from_both_ends_and_leaves_its_phones_idle(site: Site) -> None:
@@ -67,7 +67,7 @@ def test_every_call_is_seen_from_both_ends_and_leaves_its_phones_idle(site: Site
         assert one.answered
         assert not one.dropped
         assert one.sent_at < one.reached_at < one.progress_at < one.answered_at < one.ended_at
-        assert one.released_at - one.answered_at == pytest.approx(0.05, abs=0.03)
+        assert one.released_at - one.answered_at >= 0.05
         assert one.ladder
         assert one.callee_ladder
     assert not site.phones.in_call
@@ -86,10 +86,12 @@ def test_a_phone_has_one_call_at_a_time(site: Site) -> None:
 
 def test_a_profile_may_allow_several_calls_at_once() -> None:
     site = Site(3)
-    wanted = "{rate: 20, duration: 500ms, warm_up: 0s, hold: {mean: 300ms}, calls_per_phone: 8}"
+    wanted = "{rate: 8, duration: 500ms, warm_up: 0s, hold: {mean: 500ms}, calls_per_phone: 8}"
     run = run_step(site, calls_step(wanted, count=2))
-    assert (run.called, run.without_pair) == (10, 0)
+    assert (run.called, run.without_pair) == (4, 0)
     assert all(not one.cause for one in site.call_outcomes)
+    first, second, *_ = in_turn(site.call_outcomes)
+    assert second.sent_at < first.released_at
     site.close()
 
 
