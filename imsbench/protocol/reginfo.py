@@ -105,7 +105,7 @@ def parse_reginfo(data: bytes) -> Reginfo:
 
 
 def xml_encoding(data: bytes) -> str:
-    """The encoding to read a document in: UTF-16 if its byte order mark says so, else UTF-8.
+    """The encoding to read a document in: UTF-16 if its byte order mark says so, else UTF-8 (RFC 7303 §3).
 
     What its declaration names is left: Python would look for a codec of that name, import what it
     finds, and remember for good what it did not.
