@@ -14,7 +14,7 @@ import pytest
 from imsbench.host.control import CONTROL_FD, ControlChannel
 from imsbench.profile import shipped_profiles
 from simulators.byhand import endpoint
-from simulators.core.__main__ import _config_of, main
+from simulators.core.__main__ import _config_of
 from simulators.core.nullphone import NullSettings
 from simulators.core.settings import CoreSettings
 
@@ -92,12 +92,11 @@ def test_a_shipped_profile_configures_core_and_null_target() -> None:
         assert null.population.home_domain == settings.domain
 
 
-def test_a_profile_that_is_none_is_a_usage_error(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["core", "no-such-profile", "--listen", "127.0.0.1"])
-    assert main() == 2
-    assert "no-such-profile" in caplog.text
+def test_a_profile_that_is_none_is_a_usage_error() -> None:
+    command = [sys.executable, "-m", "simulators.core", "no-such-profile", "--listen", "127.0.0.1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2
+    assert "no-such-profile" in done.stderr
 
 
 @pytest.mark.parametrize(
