@@ -208,12 +208,12 @@ class RunResult(Part):
 
 
 def _fits(value: object) -> bool:
-    """Whether whole numbers have at most 64 bits, as all that are written: floats come of them."""
+    """Whether numbers have at most 64 bits, as all that are written: counts and floats come of them."""
     if isinstance(value, dict):
         return all(map(_fits, value.values()))
     if isinstance(value, list):
         return all(map(_fits, value))
-    return not isinstance(value, int) or -(2**63) <= value < 2**63
+    return not isinstance(value, int | float) or -(2**63) <= value < 2**63
 
 
 def read_result(path: pathlib.Path) -> RunResult:
