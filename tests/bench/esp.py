@@ -94,7 +94,8 @@ def sas_of(version: int, n: int, alg: str, ealg: str) -> SaSet:
 def start_pcscf(version: int, phones: int, alg: str, ealg: str) -> None:
     """Answer every request on both ports, in a thread."""
     loop = Loop()
-    backend = UserspaceEsp("pcscf", version)
+    ports = [(PORT_PS, PORT_PS), (PORT_PC, PORT_PC)]
+    backend = UserspaceEsp("pcscf", version, protected_ports=ports)
     backend.attach(loop.add_reader)
     for n in range(phones):
         backend.install(sas_of(version, n, alg, ealg))
@@ -132,7 +133,8 @@ BACKEND: list[UserspaceEsp] = []
 
 
 def start_phones(version: int, phones: int, alg: str, ealg: str) -> None:
-    BACKEND.append(UserspaceEsp("phone", version))
+    ports = [(PORT_UC, PORT_UC), (PORT_US, PORT_US)]
+    BACKEND.append(UserspaceEsp("phone", version, protected_ports=ports))
     for n in range(phones):
         BACKEND[0].install(sas_of(version, n, alg, ealg))
 
@@ -162,7 +164,10 @@ def measure(version: int, phones: int, seconds: float, protected: bool) -> Cost:
         sock.setblocking(False)
         sock.connect_ex((addresses.pcscf_address(version), port))
         socks.append(sock)
-        loop.run(time.monotonic() + 0.01)
+        give_up_at = time.monotonic() + 5.0
+        while not select.select([], [sock], [], 0)[1]:  # writable: connected
+            assert time.monotonic() < give_up_at, "no connection through the SAs"
+            loop.run(time.monotonic() + 0.01)
     for sock in socks:
         ask(sock)
         sock.send(REQUEST)
