@@ -202,6 +202,8 @@ class RunResult(Part):
             result = cls.model_validate(_from_version_1(data) if version == 1 else data)
         except ValidationError as error:
             raise ResultError(_spell(error)) from None
+        if not _fits(result.model_dump()):  # a text of digits has become a number
+            raise ResultError("holds a number of more than 64 bits")
         if problem := _contradiction(result):
             raise ResultError(f"is damaged: {problem}")
         return result

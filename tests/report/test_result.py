@@ -79,6 +79,7 @@ def test_nan_is_refused_before_it_enters(result: RunResult) -> None:
         (lambda d: d["hosts"][0].update(memory_bytes=10**400), "more than 64 bits"),
         (lambda d: d["profile"].update(seed=-(2**63) - 1), "more than 64 bits"),
         (lambda d: d["hosts"][0].update(memory_bytes=1e300), "more than 64 bits"),
+        (lambda d: d["hosts"][0].update(memory_bytes="9" * 400), "more than 64 bits"),
         (lambda d: d.update(started="2026-01-02T03:04:05"), "started"),
         (lambda d: [s.clear() for s in d["steps"]], "and 23 more"),
     ],

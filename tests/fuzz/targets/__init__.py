@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from tests.fuzz.harness import Target
-from tests.fuzz.targets import core, diameter, documents, esp, files, phones, sip, values
+from tests.fuzz.targets import (
+    core,
+    diameter,
+    documents,
+    esp,
+    files,
+    phones,
+    sdp,
+    sip,
+    values,
+)
 
 TARGETS: dict[str, Target] = {
     target.name: target
-    for module in (sip, values, esp, documents, diameter, phones, core, files)
+    for module in (sip, sdp, values, esp, documents, diameter, phones, core, files)
     for target in module.TARGETS
 }
 """By name."""
