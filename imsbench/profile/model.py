@@ -22,6 +22,7 @@ from imsbench.profile.fields import (
     Pattern,
     Port,
     PositiveDuration,
+    Rate,
     Settings,
     Share,
     WholeSeconds,
@@ -145,6 +146,17 @@ class CallFaults(Settings):
     """The target dies when this many calls have been answered; 0: never."""
 
 
+class Limiter(Settings):
+    """How many new attempts an embedded target takes a second; beyond it, it answers 503 at once."""
+
+    registrations: Rate | None = None
+    """Initial registrations per second; null: no limit."""
+    calls: Rate | None = None
+    """Calls per second; null: no limit."""
+    burst: Annotated[Integer, Field(ge=1, le=10_000)] = 1
+    """Attempts that are taken at once after a rest: the depth of each token bucket."""
+
+
 class Declared(Settings):
     """What is known of the target but not measured by a run; reports show it, marked as declared."""
 
@@ -183,6 +195,8 @@ class Target(Settings):
     """Share of requests that an embedded target drops (0..1)."""
     call_faults: CallFaults = CallFaults()
     """What an embedded target does wrong with calls."""
+    limiter: Limiter = Limiter()
+    """How many new attempts an embedded target takes."""
     rx_grace: Duration = 0.0
     """From the loss of a bearer until an embedded target ends the call."""
     pid_files: tuple[Annotated[str, Field(pattern=r"^/.+")], ...] = ()
@@ -204,7 +218,7 @@ class Target(Settings):
                 raise ValueError("an external target needs pcscf")
             only = (
                 "ipsec", "expires", "min_expires", "reauthenticate", "delay", "loss_share",
-                "call_faults", "rx_grace",
+                "call_faults", "limiter", "rx_grace",
             )  # fmt: skip
             fields = type(self).model_fields
             if wrong := [name for name in only if getattr(self, name) != fields[name].default]:
@@ -213,6 +227,8 @@ class Target(Settings):
             raise ValueError(f"pcscf is for external targets only, this one is {self.kind}")
         elif self.pid_files or self.commands:
             raise ValueError("pid_files and commands are for external targets: ours is known")
+        if self.kind == "null" and self.limiter != Limiter():
+            raise ValueError("limiter is for an embedded target, this one is null")
         if self.min_expires > self.expires:
             raise ValueError("min_expires exceeds expires")
         return self

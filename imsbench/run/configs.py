@@ -101,6 +101,11 @@ def core_config(profile: Profile, node: Node) -> dict[str, Any]:
         "faults": _faults_config(target.call_faults),
         "rx_grace_s": target.rx_grace,
         "loss_share": target.loss_share,
+        "limiter": {
+            "registrations_per_s": target.limiter.registrations or 0.0,
+            "calls_per_s": target.limiter.calls or 0.0,
+            "burst": target.limiter.burst,
+        },
         "algs": [[alg, ealg] for alg, ealg in phones.mechanisms],
         "timers": list(phones.timer_values),
         "seed": profile.seed,

@@ -12,7 +12,7 @@ _TARGET_KINDS = ("embedded", "null")
 _SHARED = ("name", "version")
 _EMBEDDED_ONLY = (
     "ipsec", "expires", "min_expires", "reauthenticate", "delay", "loss_share", "call_faults",
-    "rx_grace",
+    "limiter", "rx_grace",
 )  # fmt: skip
 
 
@@ -30,6 +30,8 @@ def with_target(profile: Profile, target: str) -> Profile:
     if old["kind"] == "external" and kind != "external":
         keep = ()
     values["target"] = {"kind": kind} | {name: old[name] for name in keep}
+    if kind == "null":
+        values["target"].pop("limiter", None)  # it knows nobody, and limits nothing
     if kind == "external":
         values["target"]["pcscf"] = target
     for name, simulator in values["simulators"].items():

@@ -214,6 +214,11 @@ def _config_of(path: str) -> dict[str, Any]:
         "min_expires_s": target.min_expires,
         "reauthenticate": target.reauthenticate,
         "loss_share": target.loss_share,
+        "limiter": {
+            "registrations_per_s": target.limiter.registrations or 0.0,
+            "calls_per_s": target.limiter.calls or 0.0,
+            "burst": target.limiter.burst,
+        },
         "delay": {
             "kind": target.delay.kind,
             "mean_s": target.delay.mean,

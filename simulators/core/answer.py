@@ -28,6 +28,7 @@ REASONS = {
     489: "Bad Event",
     494: "Security Agreement Required",
     500: "Server Internal Error",
+    503: "Service Unavailable",
     504: "Server Time-out",
 }
 """Reason phrases (RFC 3261 §21, RFC 3329 §2, RFC 6665 §8.3.2)."""

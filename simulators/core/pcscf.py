@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections import Counter
 
 from imsbench.host.backend import BackendError, SaBackend
@@ -17,6 +18,7 @@ from simulators.core.callend import Calls
 from simulators.core.callsetup import CallSetup, Routes
 from simulators.core.delivery import Delivery
 from simulators.core.icscf import Icscf
+from simulators.core.limiter import Limiter
 from simulators.core.phones import Phone
 from simulators.core.policy import RxPolicy
 from simulators.core.proxy import Proxy
@@ -54,6 +56,7 @@ class Pcscf:
             SecurityAssociations(settings, backend, self, counters) if backend is not None else None
         )
         self._admission = Admission(counters)
+        self._limiter = Limiter(settings.limiter, counters)
         self._impairment = Impairment(settings)
         self._random = random.Random(f"p-cscf|{settings.seed}")
         self._transactions: dict[str, tuple[OnAnswer, asyncio.TimerHandle]] = {}
@@ -118,6 +121,7 @@ class Pcscf:
         method = counted(message.method)
         self.counters[f"received {method}"] += 1
         refused = self._admission.check(connection, message, ipsec=self.security is not None)
+        refused = refused or self._limiter.check(message, time.monotonic())
         if refused is not None:
             self._answer(connection, message, refused)
         elif method == "REGISTER":

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from imsbench.distribution import Distribution
+from simulators.core.limiter import LimiterSettings
 
 REG_AWAIT_AUTH_S = 240.0
 """How long a challenge and its temporary SAs wait for the answer (TS 24.229 table 7.8: 4 minutes)."""
@@ -95,6 +96,8 @@ class CoreSettings:
     """How long an INVITE may ring after its last provisional response (RFC 3261 §16.6: over 3 minutes)."""
     faults: Faults = field(default_factory=Faults)
     """What goes wrong with calls, on purpose."""
+    limiter: LimiterSettings = field(default_factory=LimiterSettings)
+    """How many new attempts a second are taken."""
     timers: tuple[float, float, float] = (0.5, 4.0, 5.0)
     """T1, T2 and T4 towards phones that use UDP, seconds (TS 24.229 table 7.7.1)."""
     seed: int = 1
@@ -137,6 +140,8 @@ class CoreSettings:
             values["delay"] = Distribution(**config["delay"])
         if config.get("faults"):
             values["faults"] = Faults.from_config(config["faults"])
+        if config.get("limiter"):
+            values["limiter"] = LimiterSettings.from_config(config["limiter"])
         if config.get("hss"):
             values["hss"] = _address(config["hss"])
         if config.get("pcrf"):

@@ -120,6 +120,18 @@ def test_the_target_can_be_exchanged() -> None:
     assert elsewhere.simulators == EXTERNAL.simulators
 
 
+def test_the_core_is_told_its_limits() -> None:
+    assert configs.core_config(QUICKSTART, plan(QUICKSTART).nodes[CORE])["limiter"] == {
+        "registrations_per_s": 0.0, "calls_per_s": 0.0, "burst": 1,
+    }  # fmt: skip
+    values = QUICKSTART.model_dump(mode="json")
+    values["target"]["limiter"] = {"registrations": "37/s", "calls": "660/min", "burst": 4}
+    limited = Profile.model_validate(values)
+    config = configs.core_config(limited, plan(limited).nodes[CORE])
+    assert config["limiter"] == {"registrations_per_s": 37.0, "calls_per_s": 11.0, "burst": 4}
+    assert with_target(limited, "null").target.limiter == QUICKSTART.target.limiter
+
+
 def test_a_target_that_is_none_is_refused_by_name() -> None:
     with pytest.raises(ProfileError, match=r"--target localhost: target\.pcscf: .*address:port"):
         with_target(QUICKSTART, "localhost")
