@@ -7,13 +7,15 @@ them (RFC 3312 §5.1, segmented status).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Direction = Literal["none", "send", "recv", "sendrecv"]
 _DIRECTIONS: dict[str, Direction] = {
     "none": "none", "send": "send", "recv": "recv", "sendrecv": "sendrecv",
 }  # fmt: skip
+
+_MEDIA_DIRECTIONS = ("sendrecv", "sendonly", "recvonly", "inactive")
 
 MAX_BYTES = 65_536
 _AMR = (
@@ -80,10 +82,7 @@ class Media:
     @property
     def direction(self) -> str:
         """sendrecv, sendonly, recvonly or inactive (RFC 4566 §6)."""
-        for value in self.attributes:
-            if value in ("sendrecv", "sendonly", "recvonly", "inactive"):
-                return value
-        return "sendrecv"
+        return _direction_of(self.attributes) or "sendrecv"
 
     @property
     def qos(self) -> Qos | None:
@@ -105,6 +104,8 @@ class Sdp:
     """Its streams."""
     attributes: list[str] = field(default_factory=list)
     """Values of a= lines of the session."""
+    bandwidth: list[str] = field(default_factory=list)
+    """Values of b= lines of the session."""
 
 
 def parse_sdp(data: bytes) -> Sdp:
@@ -128,8 +129,8 @@ def parse_sdp(data: bytes) -> Sdp:
             _take_connection(sdp, value)
         elif kind == "m":
             sdp.media.append(_parse_media(value))
-        elif kind == "b" and sdp.media:
-            sdp.media[-1].bandwidth.append(value)
+        elif kind == "b":
+            (sdp.media[-1].bandwidth if sdp.media else sdp.bandwidth).append(value)
         elif kind == "a":
             (sdp.media[-1].attributes if sdp.media else sdp.attributes).append(value)
     if not seen_origin:
@@ -147,6 +148,7 @@ def serialize_sdp(sdp: Sdp) -> bytes:
         f"o=- {sdp.session_id} {sdp.version} IN {family} {sdp.address}",
         "s=-",
         f"c=IN {family} {sdp.address}",
+        *(f"b={value}" for value in sdp.bandwidth),
         "t=0 0",
     ]
     lines += [f"a={value}" for value in sdp.attributes]
@@ -198,7 +200,7 @@ def with_status(sdp: Sdp, qos: Qos | None, *, direction: str = "") -> Sdp:
     for media in sdp.media:
         kept = [v for v in media.attributes if not v.startswith(("curr:", "des:", "conf:"))]
         if direction:
-            kept = [v for v in kept if v not in ("sendrecv", "sendonly", "recvonly", "inactive")]
+            kept = [v for v in kept if v not in _MEDIA_DIRECTIONS]
             kept.append(direction)
         if qos is not None and media.port:
             kept += qos.lines()
@@ -213,7 +215,7 @@ def with_status(sdp: Sdp, qos: Qos | None, *, direction: str = "") -> Sdp:
                 media.address,
             )
         )
-    return Sdp(sdp.session_id, sdp.version + 1, sdp.address, streams, list(sdp.attributes))
+    return replace(sdp, version=sdp.version + 1, media=streams, attributes=list(sdp.attributes))
 
 
 def narrowed(offer: Sdp, answer: Sdp) -> Sdp:
@@ -234,7 +236,7 @@ def narrowed(offer: Sdp, answer: Sdp) -> Sdp:
             )
         )
     streams += offer.media[len(streams) :]
-    return Sdp(offer.session_id, offer.version, offer.address, streams, offer.attributes)
+    return replace(offer, media=streams)
 
 
 def fits(offer: Sdp, answer: Sdp) -> str:
@@ -252,17 +254,35 @@ def fits(offer: Sdp, answer: Sdp) -> str:
 
 
 def same_session(sent: Sdp, received: Sdp) -> bool:
-    """Whether what arrived is what was sent: address, ports, formats, status (RFC 3264 §5)."""
-    return (
-        sent.session_id == received.session_id
-        and sent.version == received.version
-        and sent.address == received.address
-        and [(m.kind, m.port, m.formats, m.qos) for m in sent.media]
-        == [(m.kind, m.port, m.formats, m.qos) for m in received.media]
-    )
+    """Whether what arrived is what was sent (RFC 3264 §5): address, ports, formats, bandwidth,
+    direction, status.
+    """
+    return _negotiated(sent) == _negotiated(received)
 
 
 # private
+
+
+def _direction_of(attributes: list[str]) -> str:
+    """The first direction among these attributes (RFC 4566 §6); empty: none."""
+    return next((value for value in attributes if value in _MEDIA_DIRECTIONS), "")
+
+
+def _negotiated(sdp: Sdp) -> tuple[object, ...]:
+    """What both ends must see alike; a direction of the session is that of its streams."""
+    streams = [
+        (
+            media.kind,
+            media.port,
+            media.formats,
+            media.address or sdp.address,
+            sorted(media.bandwidth),
+            _direction_of(media.attributes) or _direction_of(sdp.attributes) or "sendrecv",
+            media.qos,
+        )
+        for media in sdp.media
+    ]
+    return sdp.session_id, sdp.version, sorted(sdp.bandwidth), streams
 
 
 def _parse_origin(value: str) -> tuple[str, int]:

@@ -324,10 +324,19 @@ def test_a_wrong_caller_identity_is_found() -> None:
     assert pair.side.wrong == "caller shown as sip:+999@elsewhere"
 
 
-def test_changed_sdp_is_found() -> None:
+@pytest.mark.parametrize(
+    ("sent", "arrives"),
+    [
+        (b"m=audio 50000", b"m=audio 40000"),
+        (b"a=sendrecv", b"a=sendonly"),
+        (b"b=AS:49", b"b=AS:24"),
+    ],
+)
+def test_changed_sdp_is_found(sent: bytes, arrives: bytes) -> None:
     def change(_pair: Pair, _name: str, message: Request | Response) -> bool:
         if isinstance(message, Request) and message.method == "INVITE":
-            message.body = message.body.replace(b"m=audio 50000", b"m=audio 40000")
+            assert sent in message.body
+            message.body = message.body.replace(sent, arrives)
         return True
 
     pair = Pair(plan())

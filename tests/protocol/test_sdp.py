@@ -171,6 +171,7 @@ SDPS = st.builds(
     ADDRESSES,
     st.lists(MEDIA, max_size=3),
     st.lists(VALUES, max_size=3),
+    st.lists(VALUES, max_size=3),
 )
 
 
@@ -335,11 +336,41 @@ def test_an_answer_that_is_none_is_found(change: tuple[str, str], why: str) -> N
         (" 116 107", " 107 116"),
         ("curr:qos local none", "curr:qos local sendrecv"),
         ("des:qos optional remote", "des:qos mandatory remote"),
+        ("a=sendrecv", "a=sendonly"),
+        ("a=sendrecv\n", "a=inactive\n"),
+        ("b=AS:49", "b=AS:38"),
+        ("b=RS:600\n", ""),
+        ("t=0 0", "b=AS:49\nt=0 0"),
     ],
 )
 def test_what_a_network_may_not_change_is_seen(change: tuple[str, str]) -> None:
     assert same_session(offer(), parse_sdp(crlf(OFFER)))
     assert not same_session(offer(), parse_sdp(crlf(OFFER.replace(*change))))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("a=sendrecv\n", ""),  # it is the default (RFC 4566 §6)
+        ("b=AS:49\nb=RS:600\n", "b=RS:600\nb=AS:49\n"),
+        ("m=audio 50000 RTP/AVP 116 107 118 96 111 110\n",
+         "m=audio 50000 RTP/AVP 116 107 118 96 111 110\nc=IN IP4 198.18.0.1\n"),
+    ],
+)  # fmt: skip
+def test_what_means_the_same_is_the_same_session(change: tuple[str, str]) -> None:
+    assert OFFER.replace(*change) != OFFER
+    assert same_session(offer(), parse_sdp(crlf(OFFER.replace(*change))))
+
+
+@pytest.mark.parametrize("other", ["sendonly", "inactive"])
+def test_a_direction_of_the_session_is_that_of_its_streams(other: str) -> None:
+    silent = OFFER.replace("a=sendrecv\n", "")
+    of_session = silent.replace("t=0 0\n", f"t=0 0\na={other}\n")
+    assert not same_session(offer(), parse_sdp(crlf(of_session)))
+    assert same_session(
+        parse_sdp(crlf(of_session)),
+        parse_sdp(crlf(OFFER.replace("sendrecv\na=curr", f"{other}\na=curr"))),
+    )
 
 
 # -- hostile
