@@ -2,8 +2,8 @@
 
 AAR     at the first SDP answer and again at each later one; for the signalling at the registration
 STR     at the end of the call, at the end of the registration
-RAR     loss or release of the bearer ends the call after a grace; resources that are there let the
-        answer go on that waits for them
+RAR     loss or release of the bearer ends the call after a grace; once the resources of every medium are
+        there the answer goes on that waits for them
 ASR     ends the call
 """
 
@@ -19,6 +19,7 @@ from imsbench.protocol.sdp import SdpError
 from simulators.base import DiameterMessage
 from simulators.codec import Result
 from simulators.connection import AnswerTimeout, Connection, NoConnection, PeerError
+from simulators.core.bearers import Bearers
 from simulators.core.calls import Call, Leg, Negotiated
 from simulators.core.media import describe, signalling
 from simulators.core.phones import Phone
@@ -70,8 +71,8 @@ class AfSession:
     """None: the signalling."""
     open: bool = False
     """Whether the PCRF may hold it."""
-    bearer: asyncio.Future[bool] | None = None
-    """Whether there are resources, once the PCRF has said so; None: not waited for."""
+    bearers: Bearers | None = None
+    """Those that the PCRF has to report; None: not waited for."""
 
 
 class RxPolicy:
@@ -137,7 +138,9 @@ class RxPolicy:
             session = self._new_session(leg.phone, call)
             leg.rx_session = session.id
             if self._settings.rx_wait_for_bearer:
-                session.bearer = asyncio.get_running_loop().create_future()
+                session.bearers = Bearers()
+        if session.bearers is not None:
+            session.bearers.expect(media)
         try:
             await self._aar(session, media, first=first)
         except PolicyFailure:
@@ -145,13 +148,13 @@ class RxPolicy:
                 leg.rx_session = ""
                 self._sessions.pop(session.id, None)
             raise
-        if first and session.bearer is not None:
-            await self._wait_for(session.bearer)
+        if session.bearers is not None:
+            await self._wait_for(session.bearers)
 
-    async def _wait_for(self, bearer: asyncio.Future[bool]) -> None:
+    async def _wait_for(self, bearers: Bearers) -> None:
         try:
             async with asyncio.timeout(self._settings.rx_bearer_timeout_s):
-                there = await bearer
+                there = await bearers.wait()
         except TimeoutError:
             self._counters["Rx: bearers not reported in time"] += 1
             raise PolicyFailure("Rx RAR: no report of the bearer in time") from None
@@ -225,8 +228,8 @@ class RxPolicy:
             raise PolicyFailure(f"Rx AAR: {result}")
 
     def _terminate(self, session: AfSession) -> None:
-        if session.bearer is not None:
-            session.bearer.cancel()
+        if session.bearers is not None:
+            session.bearers.close()
         request = SessionTerminationRequest(
             session_id=session.id,
             destination_realm=self._realm,
@@ -262,7 +265,7 @@ class RxPolicy:
         if isinstance(request, ReAuthRequest):
             self._counters["Rx RAR"] += 1
             if session is not None:
-                self._on_rar(session, frozenset(request.specific_action))
+                self._on_rar(session, request)
         elif isinstance(request, AbortSessionRequest):
             self._counters["Rx ASR"] += 1
             if session is not None:
@@ -272,18 +275,23 @@ class RxPolicy:
         known = session is not None
         return request.answer(result_code=Result.SUCCESS if known else Result.UNKNOWN_SESSION_ID)
 
-    def _on_rar(self, session: AfSession, actions: frozenset[int]) -> None:
+    def _on_rar(self, session: AfSession, request: ReAuthRequest) -> None:
+        actions = frozenset(request.specific_action)
         lost = actions & _LOST
         if lost:
             released = SpecificAction.INDICATION_OF_RELEASE_OF_BEARER in lost
             self._lose(session, "bearer released" if released else "bearer lost")
-        bearer = session.bearer
-        if bearer is None or bearer.done():
+        if session.bearers is None:
             return
+        components = [
+            one.media_component_number
+            for one in request.flows
+            if one.media_component_number is not None
+        ]
         if _FAILED in actions or lost:
-            bearer.set_result(False)
+            session.bearers.report(components, there=False)
         elif actions & _THERE:
-            bearer.set_result(True)
+            session.bearers.report(components, there=True)
 
     def _lose(self, session: AfSession, why: str) -> None:
         self._counters[f"Rx: {why}"] += 1

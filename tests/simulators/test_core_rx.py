@@ -17,7 +17,7 @@ from simulators.core.media import describe
 from simulators.core.service import ReferenceCore
 from simulators.core.settings import CoreSettings, Faults
 from simulators.pcrf import Injection, PcrfNode
-from simulators.rx import FlowStatus, FlowUsage, MediaType, RxResult
+from simulators.rx import Flows, FlowStatus, FlowUsage, MediaType, RxResult
 from tests.simulators.call_helpers import (
     Callee,
     Caller,
@@ -302,6 +302,39 @@ def test_an_answer_waits_for_the_bearer_if_told_to() -> None:
             b.answer(486)
             await a.fails(486)
             assert core.counters["Rx RAR"] == 2
+
+    run(scenario)
+
+
+VIDEO = ("m=video 49154 RTP/AVP 99", "b=AS:300", "a=rtpmap:99 H264/90000")
+
+
+def test_an_answer_waits_for_the_bearer_of_every_medium_on_every_leg() -> None:
+    """Only when each component of both legs is reported do the resources count as reserved."""
+
+    async def scenario() -> None:
+        late = Distribution("constant", 60.0)  # the PCRF says nothing of itself in time
+        async with with_pcrf(bearer_setup=late, rx_wait_for_bearer=True) as parts:
+            core, caller, callee, pcrf = parts
+            a = Caller(caller, callee.subscriber.impu_tel)
+            a.invite(body=sdp(caller, *VIDEO))
+            await caller.response(100, "INVITE")
+            b = await Callee.rings(callee)
+            b.answer(183, body=sdp(callee, *VIDEO))
+            told: set[str] = set()
+            for leg in (1, 2):
+                await until(lambda leg=leg: core.counters["Rx AAR: 2001"] == 2 + leg)
+                (session,) = {one.id for one in pcrf.procedures.sessions.draw(9)} - told
+                told.add(session)
+                for component in (1, 2):
+                    await pcrf.send_rar(session, (8,), flows=[Flows(component)])
+                    await asyncio.sleep(0.05)
+                    if (leg, component) != (2, 2):
+                        assert caller.inbox.empty()
+                        assert core.counters["Rx AAR"] == 2 + leg + (component - 1) * (2 - leg)
+            await a.progress(183)
+            b.answer(486)
+            await a.fails(486)
 
     run(scenario)
 
