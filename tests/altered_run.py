@@ -18,8 +18,9 @@ from unittest import mock
 
 from imsbench.profile import load_profile
 from imsbench.run import configs, execute, topology
-from imsbench.run.coordinator import Coordinator, Modules
 from imsbench.run.find import running
+from imsbench.run.launch import Modules
+from imsbench.run.load import Load
 
 PHONE_PORT = 6101
 
@@ -42,24 +43,24 @@ def wrong_keys() -> Any:
 
 
 def before_each_step(act: Any) -> Any:
-    """act(coordinator, step index) is called before each step of the load."""
-    drive = Coordinator._drive
+    """act(load, step index) is called before each step of the load."""
+    drive = Load._drive
 
-    def altered(self: Coordinator, record: Any, **keywords: Any) -> None:
+    def altered(self: Load, record: Any, **keywords: Any) -> None:
         act(self, record.step.index)
         drive(self, record, **keywords)
 
-    return mock.patch.object(Coordinator, "_drive", altered)
+    return mock.patch.object(Load, "_drive", altered)
 
 
-def forget_sqn(coordinator: Coordinator, step: int) -> None:
+def forget_sqn(load: Load, step: int) -> None:
     """Before the second step the HSS is back before the first sequence number of every subscriber."""
     if step == 1:
-        for n in range(coordinator._profile.subscribers.count):
-            coordinator._crew.send(topology.HSS, "set_sqn", n=n, sqn=0)
+        for n in range(load._profile.subscribers.count):
+            load._crew.send(topology.HSS, "set_sqn", n=n, sqn=0)
 
 
-def connect_in_clear(coordinator: Coordinator, step: int) -> None:
+def connect_in_clear(_load: Load, step: int) -> None:
     """Before the second step somebody at the core connects to phones' port_us outside the SAs."""
     if step != 1:
         return
@@ -84,7 +85,7 @@ def capture(out: Path) -> Any:
     protected ones only, as chance would give them now and then.
     """
 
-    def start(_coordinator: Coordinator, step: int) -> None:
+    def start(_load: Load, step: int) -> None:
         if step:
             return
         pids = children()

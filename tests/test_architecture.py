@@ -126,7 +126,7 @@ def test_phones_and_protocol_are_tested_without_a_network(room: str) -> None:
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_only_the_command_line_prints(path: Path) -> None:
-    if path == ROOT / "imsbench/cli.py":
+    if path.parent == ROOT / "imsbench/cli":
         return
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

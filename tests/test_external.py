@@ -109,8 +109,8 @@ def test_a_core_that_does_not_connect_to_our_hss_is_waited_for_then_named(
     other = tmp_path / "other.yaml"
     other.write_text(PROFILE.replace("192.0.2.20:3868", "192.0.2.20:3869"))
     impatient = (
-        "import sys\nfrom imsbench import cli\nfrom imsbench.run import coordinator\n"
-        "coordinator.CORE_S = 3.0\nsys.exit(cli.main())"
+        "import sys\nfrom imsbench import cli\nfrom imsbench.run import launch\n"
+        "launch.CORE_S = 3.0\nsys.exit(cli.main())"
     )
     done = do_beside_a_core(profile, sys.executable, "-c", impatient, "register", str(other))
     assert done.returncode == 1, done.stdout + done.stderr

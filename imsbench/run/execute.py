@@ -14,9 +14,10 @@ from imsbench.report.tables import name_of, pairs
 from imsbench.run import capture, network, observe
 from imsbench.run.assemble import assemble
 from imsbench.run.capture import CaptureOrder
-from imsbench.run.coordinator import DEFAULT_MODULES, Coordinator, Modules
+from imsbench.run.coordinator import Coordinator
 from imsbench.run.events import Stage, Watcher
 from imsbench.run.exits import HOST_LACKS, UNVOUCHED, USAGE, RunRefused, gravest
+from imsbench.run.launch import DEFAULT_MODULES, Modules
 from imsbench.run.record import RunRecord
 from imsbench.run.store import Stored, store
 

@@ -14,19 +14,18 @@ import sys
 from collections import Counter
 from typing import Any
 
-from imsbench.engine.connections import EngineSettings
 from imsbench.engine.driver import Driver
 from imsbench.engine.health import Health, resident_bytes
 from imsbench.engine.loop import Loop, clock
-from imsbench.host import addresses, links
+from imsbench.host import links
 from imsbench.host.backend import BackendError, SaBackend
 from imsbench.host.choose import choose_backend
 from imsbench.host.control import ControlChannel, Message, child_channel, die_with_parent
 from imsbench.host.limits import raise_open_files
 from imsbench.host.namespace import HostError, enter_new_network_namespace
 from imsbench.kpi.kpis import StepKpis
-from imsbench.outcome import CallOutcome, LadderLine, Outcome
-from imsbench.phone.phone import Network, Phone, PhoneSettings
+from imsbench.outcome import CallOutcome, Outcome
+from imsbench.phone.phone import Network, Phone
 from imsbench.phone.requests import answer_request
 from imsbench.profile import Profile
 from imsbench.run.advice import UNREACHED_CAUSES
@@ -35,13 +34,14 @@ from imsbench.run.capture import Tap
 from imsbench.run.configs import drain_s, population, repair_rate
 from imsbench.run.exits import HOST_LACKS, RunRefused
 from imsbench.run.phones import Phones
+from imsbench.run.samples import Samples
+from imsbench.run.settings import engine_settings, phone_addresses, phone_settings
 from imsbench.run.steps import StepRun
 
 OUTER_DEVICE = "ims0"
 DEREGISTER_S = 4.0
 """How long phones may take to de-register at the end of a run that wants it."""
 _TICK_S = 1.0
-_MAX_FAILURES = 50
 
 
 class Worker:
@@ -54,14 +54,13 @@ class Worker:
         self._steps = self._profile.steps()
         self._worker, self._workers = int(config["worker"]), int(config["workers"])
         self._loop = Loop()
-        phone_addresses = self._phone_addresses()
-        self._tap = self._make_tap(list(phone_addresses.values()))
+        own_addresses = phone_addresses(self._profile, self._worker, self._workers)
+        self._tap = self._make_tap(list(own_addresses.values()))
         self._backend = self._make_backend()
         self._network = self._make_network()
-        self._driver = Driver(
-            self._loop, self._engine_settings(), self._backend, self._find_phone, answer_request
-        )
-        self._phones = self._make_phones(phone_addresses)
+        engine = engine_settings(self._profile, OUTER_DEVICE)
+        self._driver = Driver(self._loop, engine, self._backend, self._find_phone, answer_request)
+        self._phones = self._make_phones(own_addresses)
         self._calls = Calls(
             self._driver,
             self._network,
@@ -75,9 +74,7 @@ class Worker:
         self._repair = False
         self._kpis = StepKpis()
         self._outside = StepKpis()
-        self._failures: dict[tuple[str, str, str], Message] = {}
-        self._ladders: list[list[Message]] = []
-        self._call_ladders: list[Message] = []
+        self._samples = Samples(bool(config.get("keep_ladders")))
         self._before: Counter[str] = Counter()
         self._messages_before: Counter[str] = Counter()
         self._ending = 0
@@ -119,61 +116,18 @@ class Worker:
         return Tap(pcap, phone_addresses, OUTER_DEVICE) if pcap else None
 
     def _make_network(self) -> Network:
-        phones = self._profile.phones
         host, port = self._config["pcscf"]
-        settings = PhoneSettings(
-            pcscf_address=host,
-            pcscf_port=port,
-            ipsec=phones.ipsec != "off",
-            mechanisms=phones.mechanisms,
-            port_us=phones.port_us,
-            port_uc_first=phones.port_uc_first,
-            port_uc_count=phones.port_uc_count,
-            clear_port=phones.clear_port,
-            expires_s=phones.expires,
-            subscription_expires_s=phones.subscription_expires,
-            access_network_info=phones.access_network_info,
-            user_agent=phones.user_agent,
-            registration_timeout_s=phones.registration_timeout,
-            transaction_timeout_s=phones.transaction_timeout,
-            transport=phones.transport,
-        )
         source = random.Random(f"{self._profile.seed}/{self._worker}")
         start = int.from_bytes(os.urandom(8))
+        settings = phone_settings(self._profile, (host, port))
         return Network(settings, population(self._profile), source, start)
 
-    def _engine_settings(self) -> EngineSettings:
-        phones = self._profile.phones
-        protected, udp = phones.ipsec != "off", phones.transport == "udp"
-        t1_s, t2_s, t4_s = phones.timer_values
-        return EngineSettings(
-            ip_version=phones.ip_version,
-            port_us=phones.port_us if protected else 0,
-            outer_device=OUTER_DEVICE,
-            idle_close_s=phones.tcp_idle_close or 0.0,
-            keepalive_s=phones.keepalive_interval if phones.keepalive == "crlf" else 0.0,
-            t1_s=t1_s,
-            t2_s=t2_s,
-            t4_s=t4_s,
-            udp=udp,
-            clear_port=phones.clear_port if udp and not protected else 0,
-        )
-
-    def _phone_addresses(self) -> dict[int, str]:
-        """Number and address of every phone of this worker, in order."""
-        network = addresses.phone_network(
-            self._profile.phones.ip_version, self._worker, self._workers
-        )
-        first = network.network_address + 1
-        numbers = range(self._worker, self._profile.subscribers.count, self._workers)
-        return {n: str(first + index) for index, n in enumerate(numbers)}
-
-    def _make_phones(self, phone_addresses: dict[int, str]) -> Phones:
+    def _make_phones(self, own_addresses: dict[int, str]) -> Phones:
         return Phones(
             self._loop,
             self._driver,
             self._network,
-            phone_addresses,
+            own_addresses,
             subscribe=self._profile.phones.subscribe_reg_event,
             on_outcome=self._record,
             spread=self._spread(),
@@ -218,7 +172,7 @@ class Worker:
         step = self._steps[message["step"]]
         self._repair = bool(message.get("repair"))
         self._kpis = StepKpis()
-        self._failures.clear()
+        self._samples.begin()
         self._phones.step = step.index
         self._calls.spans.clear()
         self._health_of_calls = None
@@ -274,7 +228,7 @@ class Worker:
                 "unfinished": run.unfinished,
                 "first_due_at": run.first_due_at,
             },
-            failures=list(self._failures.values()),
+            failures=self._samples.failures,
             counters=dict(news),
             messages=dict(messages),
         )
@@ -303,8 +257,8 @@ class Worker:
             backend=self._backend.name if self._backend is not None else "off",
             backend_counters=self._backend.counters() if self._backend is not None else {},
             messages=dict(self._driver.messages),
-            ladders=self._ladders,
-            call_ladders=self._call_ladders,
+            ladders=self._samples.ladders,
+            call_ladders=self._samples.call_ladders,
             memory_rss=resident_bytes(),
             outside=self._outside.to_json(),
             pcap=pcap,
@@ -313,42 +267,22 @@ class Worker:
     # private: measuring
 
     def _record(self, outcome: Outcome) -> None:
-        if self._config.get("keep_ladders"):
-            self._ladders.append(_ladder(outcome))
+        self._samples.keep(outcome)
         if self._run is None or outcome.step != self._run.step.index:
             self._network.events["outside_any_step"] += 1
             self._outside.record(outcome)
             return
         self._kpis.record(outcome)
-        key = (outcome.procedure, outcome.stage, outcome.cause)
-        if outcome.cause and key not in self._failures and len(self._failures) < _MAX_FAILURES:
-            self._failures[key] = {
-                "procedure": outcome.procedure,
-                "stage": outcome.stage,
-                "cause": outcome.cause,
-                "detail": outcome.detail,
-                "phone": outcome.phone,
-                "ladder": _ladder(outcome),
-            }
+        self._samples.failure(outcome)
 
     def _record_call(self, outcome: CallOutcome) -> None:
-        if self._config.get("keep_ladders"):
-            self._call_ladders.append(_both_ladders(outcome))
+        self._samples.keep_call(outcome)
         if self._run is None or outcome.step != self._run.step.index:
             self._network.events["outside_any_step"] += 1
             self._outside.record_call(outcome)
             return
         self._kpis.record_call(outcome)
-        key = ("call", outcome.stage, outcome.cause)
-        if outcome.cause and key not in self._failures and len(self._failures) < _MAX_FAILURES:
-            self._failures[key] = {
-                "procedure": "call",
-                "stage": outcome.stage,
-                "cause": outcome.cause,
-                "detail": outcome.detail,
-                "phone": outcome.caller,
-                "callee": outcome.callee,
-            } | _both_ladders(outcome)
+        self._samples.call_failure(outcome)
 
     def _counters(self) -> Counter[str]:
         counters = self._driver.events + self._network.events
@@ -368,32 +302,6 @@ def unreached(kpis: StepKpis) -> Message:
     }
     most = max(causes, key=lambda cause: causes[cause], default="")
     return {"unreached": sum(causes.values()), "cause": most}
-
-
-def _ladder(outcome: Outcome) -> list[Message]:
-    """The ladder with times in seconds from the instant the attempt was due."""
-    return _lines(outcome.ladder, outcome.due_at)
-
-
-def _both_ladders(outcome: CallOutcome) -> Message:
-    """Both phones' ladders of a call, on one clock."""
-    return {
-        "ladder": _lines(outcome.ladder, outcome.due_at),
-        "callee_ladder": _lines(outcome.callee_ladder, outcome.due_at),
-    }
-
-
-def _lines(ladder: list[LadderLine], due_at: float) -> list[Message]:
-    return [
-        {
-            "at": line.at - due_at,
-            "direction": line.direction,
-            "text": line.text,
-            "protected": line.protected,
-        }
-        for line in sorted(ladder, key=lambda line: line.at)
-        if line.at == line.at
-    ]
 
 
 def prepare_namespace(config: Message) -> None:

@@ -8,9 +8,10 @@ from dataclasses import asdict
 
 from imsbench.profile import parse_profile
 from imsbench.run import network
-from imsbench.run.coordinator import Coordinator, Modules
+from imsbench.run.coordinator import Coordinator
 from imsbench.run.events import Event, Stage
 from imsbench.run.exits import RunRefused
+from imsbench.run.launch import Modules
 from imsbench.run.record import StepRecord
 
 FAKE = "tests.run.fakes"

@@ -1,0 +1,85 @@
+"""Commands that put a profile's load on its target: demo, run."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from imsbench.cli.arguments import (
+    DEMO,
+    Commands,
+    add_out,
+    add_pcap,
+    add_profile,
+    capture,
+    load,
+    positive,
+)
+from imsbench.cli.output import complain, drop_output, output_lost, print_markdown, say
+from imsbench.profile import Profile, load_profile, shipped_profiles
+from imsbench.run import execute, exits, network, preflight
+from imsbench.run.capture import DEFAULT_PHONES, CaptureOrder
+from imsbench.run.display import Display
+
+
+def add(commands: Commands) -> None:
+    """Add them to the command line."""
+    demo = commands.add_parser(
+        "demo",
+        help="embedded core, HSS and PCRF, 200 phones, calls, the tables: about a minute",
+        description="Run the quickstart profile against the embedded reference core.",
+    )
+    add_out(demo)
+    demo.set_defaults(command=_demo)
+    run = commands.add_parser(
+        "run",
+        help="run a profile and write its result",
+        description="Run the whole load of a profile; result.json and report.md are written.",
+        epilog=f"profiles that come with imsbench: {', '.join(shipped_profiles())}",
+    )
+    add_profile(run, _run, required=True)
+    add_out(run)
+    add_pcap(run)
+    run.add_argument(
+        "--pcap-phones",
+        metavar="N",
+        type=positive,
+        help=f"how many phones, the first ones (default: {DEFAULT_PHONES})",
+    )
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    return _execute(load_profile(DEMO), arguments.out, unvouched=exits.KEPT)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    return _execute(load(arguments), arguments.out, pcap=capture(arguments))
+
+
+def _execute(
+    profile: Profile,
+    out: Path,
+    *,
+    pcap: CaptureOrder | None = None,
+    unvouched: int = exits.UNVOUCHED,
+) -> int:
+    network.become_capable(profile)
+    preflight.refuse_if_lacking(profile)
+    say(profile.describe())
+    with Display(say) as watch:
+        finished = execute.execute(profile, watch, out, pcap=pcap, unvouched=unvouched)
+    stored = finished.stored
+    for problem in stored.problems:
+        complain(problem)
+    lines = [*finished.verdict, *finished.captures]
+    if stored.files:
+        lines.append(f"Result: {', '.join(map(str, stored.files))}")
+    try:
+        if stored.report:
+            print_markdown(stored.report)
+        print("\n".join(lines), flush=True)
+    except BrokenPipeError:  # the reader has seen enough; the run's own exit code stands
+        drop_output()
+    except OSError as error:
+        return exits.gravest((finished.exit_code, output_lost(error)))
+    return finished.exit_code

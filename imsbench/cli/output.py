@@ -1,0 +1,44 @@
+"""What commands print: results to standard output, all else to standard error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+
+from rich.console import Console
+from rich.markdown import Markdown
+
+from imsbench.run import exits
+
+
+def print_markdown(text: str) -> None:
+    """To a terminal as it reads best, else as it is."""
+    console = Console()
+    if console.is_terminal:
+        console.print(Markdown(text))
+    else:
+        print(text)
+
+
+def drop_output() -> None:
+    """Let the interpreter's last flush of standard output go nowhere instead of failing."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def output_lost(error: OSError) -> int:
+    """Say that standard output took no more (a full disk behind it); the exit code for it."""
+    drop_output()
+    complain(f"standard output could not be written: {error.strerror}")
+    return exits.HOST_LACKS
+
+
+def say(text: str) -> None:
+    """Progress and remarks, a line each."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def complain(text: str) -> None:
+    """What went wrong, under the program's name."""
+    say(f"imsbench: {text}")

@@ -1,0 +1,148 @@
+"""The children of a run are started, joined by links, told what they are, and waited for.
+
+The simulators come first (HSS, PCRF), then the core, then the workers; each says "ready".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from imsbench.profile import Profile
+from imsbench.protocol.address import host_port
+from imsbench.run import configs, network, topology
+from imsbench.run.capture import CaptureOrder
+from imsbench.run.crew import START_S, Crew
+from imsbench.run.events import Stage, Watcher
+from imsbench.run.exits import BROKEN, RunRefused
+
+CORE_S = 60.0
+"""How long an external core may take to connect to our HSS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Modules:
+    """What each child runs (``python -m``)."""
+
+    worker: str = "imsbench.run.worker"
+    """Plays the phones."""
+    hss: str = "simulators.hss"
+    """The HSS simulator."""
+    pcrf: str = "simulators.pcrf"
+    """The PCRF simulator."""
+    core: str = "simulators.core"
+    """The reference core, or the null target."""
+
+
+DEFAULT_MODULES = Modules()
+
+
+class Launch:
+    """The start of one run's children."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        watch: Watcher,
+        crew: Crew,
+        plan: topology.Topology,
+        *,
+        simulators: Sequence[str],
+        workers: Sequence[str],
+        modules: Modules = DEFAULT_MODULES,
+        keep_ladders: bool = False,
+        deregister: bool = False,
+        pcap: CaptureOrder | None = None,
+    ) -> None:
+        """simulators, workers: names of those that are started; the rest as ``Coordinator`` has it."""
+        self._profile = profile
+        self._watch = watch
+        self._crew = crew
+        self._topology = plan
+        self._simulators = simulators
+        self._workers = workers
+        self._modules = modules
+        self._keep_ladders = keep_ladders
+        self._deregister = deregister
+        self._pcap = pcap
+
+    def run(self) -> None:
+        """Until all are ready; ChildLost, Interrupted, RunRefused if that cannot be."""
+        profile = self._profile
+        has_core = profile.target.kind != "external"
+        self._watch(Stage(f"starting {self._describe_children()}"))
+        own: list[str] = []
+        modules = {topology.HSS: self._modules.hss, topology.PCRF: self._modules.pcrf}
+        for name in self._simulators:
+            self._crew.start(name, modules[name], own_namespace=has_core)
+            own += [name] if has_core else []
+        if has_core:
+            self._crew.start(topology.CORE, self._modules.core)
+            own.append(topology.CORE)
+        for name in self._workers:
+            self._crew.start(name, self._modules.worker)
+        self._crew.wait([*own, *self._workers], "namespace", START_S)
+        pids = {name: self._crew.pid(name) for name in [*own, *self._workers]}
+        network.lay(self._topology, pids)
+        self._configure()
+
+    # private
+
+    def _configure(self) -> None:
+        profile, nodes = self._profile, self._topology.nodes
+        config_of = {topology.HSS: configs.hss_config, topology.PCRF: configs.pcrf_config}
+        for name in self._simulators:
+            node = nodes.get(name, topology.Node())
+            self._crew.send(name, "config", **config_of[name](profile, node))
+        self._crew.wait(self._simulators, "ready", START_S)
+        if topology.CORE in nodes:
+            config = configs.core_config(profile, nodes[topology.CORE])
+            self._crew.send(topology.CORE, "config", **config)
+            self._crew.wait([topology.CORE], "ready", START_S)
+        for number, name in enumerate(self._workers):
+            config = configs.worker_config(
+                profile,
+                self._topology,
+                number,
+                keep_ladders=self._keep_ladders,
+                deregister=self._deregister,
+                pcap=self._pcap.config(profile, number) if self._pcap is not None else None,
+            )
+            self._crew.send(name, "config", **config)
+        self._crew.wait(self._workers, "ready", START_S)
+        for name in configs.played_for_core(profile):
+            self._await_core(name, config_of[name](profile, topology.Node())["listen"])
+
+    def _await_core(self, simulator: str, listen: tuple[str, int]) -> None:
+        """Wait until the core has connected to a simulator of ours; RunRefused if it does not.
+
+        A core tries again every few seconds only, and without its HSS it refuses every phone.
+        """
+        address, title = host_port(*listen), simulator.upper()
+        began_at = time.monotonic()
+        tell_at = 1.0
+        while True:
+            for name, message in self._crew.receive(0.5):
+                if name == simulator and message.get("counts", {}).get("connections"):
+                    return
+            waited_s = time.monotonic() - began_at
+            if waited_s > CORE_S:
+                raise RunRefused(
+                    f"the core did not connect to the {title} at {address} within {CORE_S:.0f} s: is "
+                    f"that the {title} it is told to use, and may it connect to there (Diameter over "
+                    f"TCP)? Leave simulators.{simulator} out if it has one of its own",
+                    BROKEN,
+                )
+            if waited_s >= tell_at:
+                tell_at += 5.0
+                told = f"{waited_s:.0f} of {CORE_S:.0f} s"
+                self._watch(Stage(f"waiting for the core to connect to {address} ({told})"))
+
+    def _describe_children(self) -> str:
+        count = len(self._workers)
+        names = [name.upper() for name in self._simulators]
+        names.append(f"{count} worker" + ("s" if count != 1 else ""))
+        if self._profile.target.kind != "external":
+            names.insert(-1, self._profile.target.title)
+        return ", ".join(names[:-1]) + (" and " if names[:-1] else "") + names[-1]

@@ -1,0 +1,177 @@
+"""Driving the steps of a run's load: precondition, one start for all workers, what they report.
+
+For each step its precondition is looked at (``registered: N``) and restored by a repair fill outside
+the statistics, then all workers start it at one instant of the monotonic clock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from imsbench.host.control import Message
+from imsbench.profile import Profile, Step
+from imsbench.run import configs, sut, tell
+from imsbench.run.advice import advice
+from imsbench.run.crew import ChildLost, Crew
+from imsbench.run.events import Stage, StepEnded, StepStarted, Watcher
+from imsbench.run.exits import UNVOUCHED
+from imsbench.run.record import RunRecord, StepRecord
+from imsbench.run.release import Release
+from imsbench.run.tally import Tally
+
+UNREACHED_ATTEMPTS = 20
+"""So many registrations in vain, and none else, and the target is taken for not there."""
+
+REPAIR_ROUNDS = 3
+"""How often a step's precondition is tried to be restored, as long as a round gains phones."""
+
+_START_AHEAD_S = 0.2
+"""From the order to the first arrival: the order must have reached every worker."""
+_STEP_SLACK_S = 30.0
+"""What a step may overrun its plan, its drain and its longest attempt."""
+
+
+class TargetUnreached(Exception):
+    """The target was never there; the text says so."""
+
+
+class Load:
+    """The steps of one run, driven one after the other."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        watch: Watcher,
+        crew: Crew,
+        workers: Sequence[str],
+        record: RunRecord,
+        target: sut.Target,
+        tally: Tally | None = None,
+    ) -> None:
+        """workers: names of those that take part; record: what is written down goes there; target:
+        whose CPU and memory are read; tally: where the simulators' requests are counted by step.
+        """
+        self._profile = profile
+        self._watch = watch
+        self._crew = crew
+        self._workers = workers
+        self._record = record
+        self._target = target
+        self._tally = tally
+        self._release = Release()
+        self._registered = 0
+
+    def run(self) -> None:
+        """All steps; ChildLost, Interrupted or TargetUnreached end it with what was recorded so far."""
+        steps = self._profile.steps()
+        self._record.started = datetime.now(UTC)
+        self._record.idle = sut.at_rest(self._target)
+        for step in steps:
+            record = StepRecord(step)
+            self._record.steps.append(record)
+            self._repair(record, count=len(steps))
+            self._drive(record, repair=False, count=len(steps))
+            self._watch_release(step)
+
+    # private
+
+    def _repair(self, record: StepRecord, *, count: int) -> None:
+        """Restore a step's precondition, in rounds; what the target still refuses is its finding."""
+        wanted = record.step.registered_before
+        for _ in range(REPAIR_ROUNDS):
+            before = self._registered
+            if before >= wanted:
+                return
+            round_ = StepRecord(record.step)
+            record.repairs.append(round_)
+            self._drive(round_, repair=True, count=count)
+            if self._registered <= before:
+                return  # not one of all those: the next round would be as vain
+
+    def _drive(self, record: StepRecord, *, repair: bool, count: int) -> None:
+        step = record.step
+        title = tell.repair_title(step, self._registered) if repair else tell.title_of(step)
+        missing = step.registered_before - self._registered
+        expected_s = missing / configs.repair_rate(self._profile) if repair else step.duration_s
+        self._watch(StepStarted(step.index, count, title, expected_s))
+        record.registered_before = self._registered
+        if (memory := self._target.memory()) and not repair:
+            self._release.before(step, memory.size)
+        record.started_at = time.monotonic() + _START_AHEAD_S
+        for name in self._workers:
+            self._crew.send(name, "start_at", step=step.index, at=record.started_at, repair=repair)
+        usage = None if repair else sut.usage_of(self._target, step, record.started_at)
+        self._listen(record, title, expected_s, usage)
+        record.elapsed_s = time.monotonic() - record.started_at
+        record.complete = True
+        if self._tally is not None:
+            record.commands = self._tally.new()
+        self._registered = record.registered_after
+        if usage is not None:
+            record.sut = usage.close()
+        self._watch(StepEnded(title, tell.summary(record), record.elapsed_s))
+
+    def _listen(
+        self, record: StepRecord, title: str, expected_s: float, usage: sut.Usage | None
+    ) -> None:
+        """Until every worker has said "step_done"; progress once a second meanwhile."""
+        missing = set(self._workers)
+        ticks: dict[str, Message] = {}
+        phones = self._profile.phones
+        limit_s = (
+            expected_s
+            + configs.drain_s(self._profile, record.step)
+            + phones.registration_timeout
+            + phones.transaction_timeout
+            + _STEP_SLACK_S
+        )
+        told_at = record.started_at
+        while missing:
+            for name, message in self._crew.receive(0.5):
+                if message["type"] == "tick":
+                    ticks[name] = message
+                    self._record.note_stalls(name, message)
+                elif message["type"] == "step_done" and name in missing:
+                    record.add(message)
+                    missing.discard(name)
+            self._check_target(record, list(ticks.values()))
+            now = time.monotonic()
+            if usage is not None:
+                usage.look(now)
+            if now - told_at >= 1.0:
+                told_at = now
+                self._watch(tell.progress(title, now - record.started_at, expected_s, ticks))
+            if now - record.started_at > limit_s:
+                reason = f"did not end the step “{title}” within {limit_s:.0f} s"
+                raise ChildLost(min(missing), reason, UNVOUCHED)
+
+    def _watch_release(self, step: Step) -> None:
+        """Watch the target's memory after calls, where the profile wants it."""
+        limit_s = step.calls.watch_release if step.calls is not None else 0.0
+        loaded = (self._record.steps[-1].sut or {}).get("memory_rss_bytes")
+        if not limit_s or loaded is None:
+            return
+        self._watch(Stage(f"watching what the calls leave in memory, {limit_s:g} s at most"))
+        self._release.watch(step, loaded, limit_s, self._target, self._crew.receive)
+        self._record.ended_calls = {
+            "released_s": self._release.released_s,
+            "again": self._release.again,
+        }
+
+    def _check_target(self, record: StepRecord, ticks: list[Message]) -> None:
+        """TargetUnreached where the run's first registrations all failed to connect."""
+        if len(ticks) < len(self._workers) or len(self._record.steps) > 1:
+            return
+        attempted = sum(int(tick.get("attempted", 0)) for tick in ticks)
+        if attempted < UNREACHED_ATTEMPTS:
+            return
+        unreached = sum(int(tick.get("unreached", 0)) for tick in ticks)
+        if record.step.kind == "fill" and unreached == attempted:
+            causes = {str(tick["cause"]): None for tick in ticks if tick.get("cause")}
+            raise TargetUnreached(
+                f"the target was never there: the first {attempted:,} registrations all failed at "
+                f"stage “connect” ({', '.join(causes)}): "
+                + advice(self._profile, "connect", next(iter(causes), ""))
+            )
