@@ -36,6 +36,7 @@ from simulators.base import (
 from simulators.cxavps import (
     AKA_SCHEME,
     APPLICATION_CX,
+    UNKNOWN_SCHEME,
     AssociatedIdentities,
     ChargingInformation,
     Command,
@@ -56,6 +57,7 @@ __all__ = [
     "AKA_SCHEME",
     "APPLICATION_CX",
     "CX",
+    "UNKNOWN_SCHEME",
     "AssociatedIdentities",
     "ChargingInformation",
     "Command",

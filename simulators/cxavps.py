@@ -17,6 +17,8 @@ from simulators.codec import Group
 APPLICATION_CX = 16777216
 AKA_SCHEME = "Digest-AKAv1-MD5"
 """SIP-Authentication-Scheme of IMS-AKA (TS 29.229 §6.3.9)."""
+UNKNOWN_SCHEME = "Unknown"
+"""SIP-Authentication-Scheme of a S-CSCF that leaves the choice to the HSS (as cited by the field)."""
 
 
 class Command(IntEnum):

@@ -24,6 +24,7 @@ from simulators.base import VENDOR_3GPP, DiameterMessage
 from simulators.codec import BadMessage, Result
 from simulators.cx import (
     AKA_SCHEME,
+    UNKNOWN_SCHEME,
     Command,
     CxResult,
     LocationInfoRequest,
@@ -44,6 +45,8 @@ AMF = b"\x80\x00"
 MAX_VECTORS = 5
 """Most vectors given in one MAA (TS 29.229 §6.3.8 asks for "at most" the number requested)."""
 
+_SCHEMES = frozenset({AKA_SCHEME.lower(), UNKNOWN_SCHEME.lower()})
+"""What is answered with AKA vectors; in small letters, as some S-CSCFs write "unknown"."""
 _DEREGISTRATIONS = frozenset(
     {
         ServerAssignmentType.TIMEOUT_DEREGISTRATION,
@@ -131,8 +134,9 @@ class Procedures:
         if n is None:
             return _no(request, error)
         asked = request.sip_auth_data_item
-        if asked is None or asked.sip_authentication_scheme != AKA_SCHEME:
-            return _no(request, CxResult.AUTH_SCHEME_NOT_SUPPORTED)
+        assert asked is not None  # required: the decoder saw to it
+        if (asked.sip_authentication_scheme or "").lower() not in _SCHEMES:
+            return self._refuse_scheme(request, asked.sip_authentication_scheme)
         if not request.sip_number_auth_items:
             raise _bad_value("no vectors asked for", 607, bytes(4))
         subscriber = self.population.subscriber(n)
@@ -238,6 +242,14 @@ class Procedures:
         return self.population.number_of(impu)
 
     # --- what ---------------------------------------------------------------------------------------
+
+    def _refuse_scheme(self, request: MultimediaAuthRequest, scheme: str | None) -> DiameterMessage:
+        """A scheme that needs a password: AKA keys are no passwords, so it is said and counted."""
+        self.counters["schemes_refused"] += 1
+        return request.answer(
+            experimental_result=experimental(CxResult.AUTH_SCHEME_NOT_SUPPORTED),
+            error_message=f"no {scheme!r}: these subscribers have AKA keys, ask for {AKA_SCHEME}",
+        )
 
     def _resynchronise(self, n: int, milenage: Milenage, authorization: bytes) -> bool:
         """SQN_HE = SQN_MS, if AUTS is the phone's own (TS 33.102 §6.3.5)."""

@@ -136,7 +136,7 @@ def _merge_component(
     """The component as it is now; None: removed."""
     number = described.media_component_number
     for text in described.codec_data:
-        _check_codec_data(text)
+        _check_codec_data(text, notes)
     if described.flow_status is FlowStatus.REMOVED:
         return None
     flows = _merge_flows(known, described, phone, notes)
@@ -225,16 +225,20 @@ def _check_component(number: int | None, component: Component, notes: Counter[st
         notes["bandwidth_missing"] += 1
 
 
-def _check_codec_data(text: str) -> None:
-    """Direction, role, SDP lines."""
-    lines = text.splitlines()
+def _check_codec_data(text: str, notes: Counter[str]) -> None:
+    """Direction, role, SDP lines; a P-CSCF may have none of a REGISTER, and end its text like C does."""
+    if "\0" in text:
+        notes["codec_data_nul"] += 1
+    lines = text.rstrip("\0").splitlines()
+    direction, role = (*lines, "", "")[:2]
     if (
-        len(lines) < 3
-        or lines[0] not in _DIRECTIONS
-        or lines[1] not in _ROLES
+        direction not in _DIRECTIONS
+        or role not in _ROLES
         or not all(_SDP_LINE.match(line) for line in lines[2:] if line)
     ):
         raise ServiceInfoError("codec_data_malformed", f"Codec-Data {text[:80]!r}")
+    if not any(lines[2:]):
+        notes["codec_data_without_sdp"] += 1
 
 
 def _newer(said: T | None, known: T) -> T:

@@ -240,11 +240,23 @@ def test_mar_gives_no_more_vectors_than_asked_each_fresher(asked: int, given: in
 
 
 def test_mar_refuses_other_schemes_and_no_vectors() -> None:
-    for scheme in ("SIP Digest", "Unknown", None):
+    one = hss()
+    for scheme in ("SIP Digest", "Digest-MD5", None):
         item = SipAuthDataItem(sip_authentication_scheme=scheme)
-        assert hss().answer(mar(sip_auth_data_item=item)).outcome == "exp. 5006"
+        answer = one.answer(mar(sip_auth_data_item=item))
+        assert answer.outcome == "exp. 5006"
+        assert "ask for Digest-AKAv1-MD5" in (answer.error_message or "")
+    assert one.counters["schemes_refused"] == 3
+    assert one.store.get(0).server_name == ""
     error = refused(hss(), mar(sip_number_auth_items=0))
     assert (error.result, failed_code(error)) == (Result.INVALID_AVP_VALUE, 607)
+
+
+@pytest.mark.parametrize("scheme", ["Unknown", "unknown", "digest-akav1-md5"])
+def test_mar_that_leaves_the_choice_to_the_hss_gets_aka(scheme: str) -> None:
+    item = SipAuthDataItem(sip_authentication_scheme=scheme)
+    (given,) = hss().answer(mar(sip_auth_data_item=item)).sip_auth_data_item
+    assert given.sip_authentication_scheme == "Digest-AKAv1-MD5"
 
 
 @pytest.mark.parametrize(

@@ -257,7 +257,8 @@ REFUSED: list[tuple[str, str, Spoil]] = [
         "5062",
         lambda one: flow(one).flow_description.append(b"permit out 6 from any to any setup"),
     ),
-    ("codec_data_malformed", "5061", lambda one: one.codec_data.append("uplink\noffer")),
+    ("codec_data_malformed", "5061", lambda one: one.codec_data.append("uplink")),
+    ("codec_data_malformed", "5061", lambda one: one.codec_data.append("")),
     ("codec_data_malformed", "5061", lambda one: one.codec_data.append("up\noffer\nm=audio")),
     ("codec_data_malformed", "5061", lambda one: one.codec_data.append("uplink\nask\nm=audio")),
     ("codec_data_malformed", "5061", lambda one: one.codec_data.append("uplink\noffer\nrubbish")),
@@ -294,6 +295,8 @@ def test_a_component_may_be_there_once() -> None:
 
 
 NOTED: list[tuple[str, Spoil]] = [
+    ("codec_data_without_sdp", lambda one: one.codec_data.append("uplink\noffer\n")),
+    ("codec_data_nul", lambda one: one.codec_data.append("uplink\noffer\nm=audio 9 RTP/AVP 0\n\0")),
     ("media_type_missing", lambda one: setattr(one, "media_type", None)),
     ("bandwidth_missing", lambda one: setattr(one, "max_requested_bandwidth_dl", None)),
     ("flow_descriptions_many", lambda one: flow(one).flow_description.extend(filters(shift=1))),
