@@ -139,6 +139,8 @@ class CallOutcome:
     """Answered, then ended by anything but the scenario's BYE and its 2xx."""
     wrong: str = ""
     """A failed expectation: a wrong caller identity, SDP that is not what was sent."""
+    answers: int = 0
+    """SDP answers read: each is service information that the P-CSCFs ask the PCRF about."""
     phone_s: float = 0.0
     """Phone time: seconds between a message read and the one it led to."""
     reached_at: float = nan

@@ -39,8 +39,10 @@ INEFFECTIVE = frozenset((408, 500, 503, 504))
 
 _COUNTS = (
     "attempted", "established", "answered", "completed", "dropped", "planned", "wrong",
-    "user_outcomes", "redirected", "effective", "ineffective",
+    "user_outcomes", "redirected", "effective", "ineffective", "sdp_answers", "negotiated",
 )  # fmt: skip
+_LATER = ("sdp_answers", "negotiated")
+"""Those that the first results of this form do not have."""
 
 
 class CallSpan(NamedTuple):
@@ -88,6 +90,10 @@ class SessionKpis:
         self.ineffective = 0
         """Ended by one of INEFFECTIVE, or without any final response: Timer B is a 408, a lost
         connection a 503 (RFC 3261 §8.1.3.1)."""
+        self.sdp_answers = 0
+        """SDP answers that the calling phones read; 0 beside answered calls: not counted then."""
+        self.negotiated = 0
+        """Calls with one at least."""
         self.statuses: dict[int, int] = {}
         """Final responses to INVITEs, by status; 0: none came."""
         self.failures: dict[tuple[str, str], int] = {}
@@ -150,6 +156,8 @@ class SessionKpis:
         self.answered += outcome.answered
         self.dropped += outcome.dropped
         self.wrong += bool(outcome.wrong)
+        self.sdp_answers += outcome.answers
+        self.negotiated += bool(outcome.answers)
         self._count_status(outcome)
         if outcome.cause:
             kind = outcome.stage, outcome.cause
@@ -206,7 +214,7 @@ class SessionKpis:
         """The inverse of to_json; KeyError, TypeError or ValueError if it is not of its form."""
         kpis = cls()
         for name in _COUNTS:
-            setattr(kpis, name, int(data[name]))
+            setattr(kpis, name, int(data[name] if name not in _LATER else data.get(name, 0)))
         kpis.statuses = {int(status): int(n) for status, n in data["statuses"].items()}
         kpis.events = {str(name): int(n) for name, n in data["events"].items()}
         for failure in data["failures"]:
@@ -244,6 +252,8 @@ class SessionKpis:
         if not 0 <= self.user_outcomes <= refused or not 0 <= self.redirected <= self.attempted:
             raise ValueError("its counts contradict each other")
         others = (self.completed, self.planned, self.wrong, self.effective, self.ineffective)
+        if not 0 <= self.negotiated <= min(self.attempted, self.sdp_answers):
+            raise ValueError("its counts contradict each other")
         if not all(0 <= count <= self.attempted for count in others):
             raise ValueError("its counts contradict each other")
 

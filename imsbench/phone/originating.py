@@ -22,18 +22,15 @@ from imsbench.phone.dialog import (
 )
 from imsbench.phone.leg import SDP_TYPE, CallPlan, Failed, Leg, Released, refused
 from imsbench.phone.phone import Phone
+from imsbench.phone.talking import CallingLeg
 from imsbench.protocol.sdp import (
     Qos,
-    SdpError,
-    fits,
     make_offer,
     narrowed,
-    parse_sdp,
-    same_session,
     serialize_sdp,
     with_status,
 )
-from imsbench.protocol.sip import Header, Response, tag_of
+from imsbench.protocol.sip import Header, Response
 from imsbench.subscriber import Subscriber
 
 _WANTED_STATUS = {
@@ -88,16 +85,13 @@ def _note_failure(outcome: CallOutcome, stage: str, cause: str, detail: str, at:
     outcome.dropped = outcome.answered
 
 
-class _Caller(Leg):
-    """The calling phone's side of one call."""
+class _Caller(CallingLeg):
+    """The calling phone's side of one call, up to its ACK or its failure."""
 
     def __init__(
         self, phone: Phone, outcome: CallOutcome, callee: Subscriber, plan: CallPlan, call_id: str
     ) -> None:
-        super().__init__(phone, plan, outcome.ladder)
-        self.outcome = outcome
-        self.stage = "invite"
-        self._dialogs: dict[str, Dialog] = {}
+        super().__init__(phone, outcome, plan)
         self._reserved = False
         self._cancel_sent = False
         self._give_up_at: float | None = None
@@ -109,7 +103,7 @@ class _Caller(Leg):
         self.invite = invite_request(
             phone,
             callee.impu_tel if settings.request_uri == "tel" else f"{callee.impu_sip};user=phone",
-            [("supported", self._supported()), *self._session_timer(), SDP_TYPE],
+            [("supported", self._supported()), *self.session_timer(), SDP_TYPE],
             serialize_sdp(self.local_sdp),
             call_id,
         )
@@ -117,10 +111,6 @@ class _Caller(Leg):
     def _supported(self) -> str:
         extras = ", precondition" if self.plan.settings.preconditions else ""
         return f"100rel{extras}, timer"
-
-    def _session_timer(self) -> list[Header]:
-        seconds = self.plan.settings.session_expires_s
-        return [("session-expires", f"{seconds};refresher=uac")] if seconds else []
 
     async def set_up(self) -> None:
         """INVITE to ACK; returns with a confirmed dialog, or raises."""
@@ -168,7 +158,7 @@ class _Caller(Leg):
                 outcome.setup_at = response.at
             if self.plan.expected == "cancelled":
                 self._give_up_at = response.at + self.plan.cancel_after_s
-        dialog = self._dialog_of(response)
+        dialog = self.dialog_of(response)
         rseq = _rseq_of(response)
         if rseq and dialog is not None:
             if rseq <= dialog.rseq:
@@ -176,25 +166,11 @@ class _Caller(Leg):
             else:
                 await self._acknowledge(dialog, response, rseq)
 
-    def _dialog_of(self, response: Response) -> Dialog | None:
-        """The early dialog of its To tag; a second tag is a fork (RFC 3261 §12.1.2, §13.2.2.4)."""
-        tag = tag_of(response.get("to") or "")
-        if not tag:
-            return None
-        dialog = self._dialogs.get(tag)
-        if dialog is None:
-            if self._dialogs:
-                self.count("forked")
-            dialog = self._dialogs[tag] = dialog_of_response(self.invite, response)
-            if self.dialog is None:
-                self.dialog = dialog
-        return dialog
-
     async def _acknowledge(self, dialog: Dialog, response: Response, rseq: int) -> None:
         """PRACK a reliable 1xx, then tell that our resources are reserved (RFC 3262, RFC 3312)."""
         dialog.rseq = rseq
         if response.body:
-            self._take_answer(response)
+            self.take_answer(response)
         self.stage = "prack"
         rack: Header = ("rack", f"{rseq} {response.cseq} INVITE")
         prack = dialog_request(self.phone, dialog, "PRACK", [rack])
@@ -232,30 +208,12 @@ class _Caller(Leg):
         reply = await self.exchange(request, read_at=read_at)
         if reply.status >= 300:
             raise refused("update", reply)
-        self._take_answer(reply)
-
-    def _take_answer(self, response: Response) -> None:
-        """The far side's answer; one that does not fit our offer (RFC 3264 §6), or is not what the called
-        phone gave, is a wrong call.
-        """
-        assert self.local_sdp is not None
-        try:
-            answer = parse_sdp(response.body)
-        except SdpError as problem:
-            self.outcome.wrong = self.outcome.wrong or f"SDP of {response.status}: {problem}"
-            return
-        why = fits(self.local_sdp, answer)
-        given = self.plan.answer
-        if not why and given is not None and not same_session(given, answer):
-            why = "not what the called phone sent"
-        if why:
-            self.outcome.wrong = self.outcome.wrong or f"SDP of {response.status}: {why}"
-        self.remote_sdp = answer
+        self.take_answer(reply)
 
     async def _on_answer(self, response: Response) -> bool:
         """A 2xx: ACK it. True if the call stands; False if it is ended at once (a CANCEL crossed)."""
         outcome = self.outcome
-        dialog = self._dialog_of(response)
+        dialog = self.dialog_of(response)
         if dialog is None:
             raise Failed("invite", "no To tag", "2xx without a To tag", response.at)
         dialog.confirmed = True
@@ -266,14 +224,14 @@ class _Caller(Leg):
         outcome.answered_at = response.at
         outcome.status = response.status
         if response.body:
-            self._take_answer(response)
+            self.take_answer(response)
         elif self.remote_sdp is None:  # RFC 3261 §13.2.1: by now there must be an answer
             outcome.wrong = outcome.wrong or f"no SDP answer by the {response.status}"
         await self.acknowledge(dialog, self.invite.cseq)
         if not self._cancel_sent:
             return True
         self.count("cancel_crossed_answer")  # RFC 3261 §9.1: then it is ended by a BYE
-        await self._release()
+        await self.release()
         raise Failed("invite", "answered", "answered while it was being cancelled", response.at)
 
     def _on_refusal(self, response: Response) -> None:
@@ -297,8 +255,8 @@ class _Caller(Leg):
         try:
             if outcome.answered:
                 if self.stage != "bye":
-                    await super().hang_up()
-            elif not outcome.status and self._dialogs:
+                    await Leg.hang_up(self)
+            elif not outcome.status and self.dialogs:
                 await self._await_end_of_invite()
         except (FlowError, Released):
             self.count("abandoned_without_answer")
@@ -315,118 +273,11 @@ class _Caller(Leg):
             elif isinstance(event, Ended):
                 raise event.error
             elif event is not None and event.method == "INVITE" and event.status >= 200:
-                if event.status < 300 and (dialog := self._dialog_of(event)) is not None:
+                if event.status < 300 and (dialog := self.dialog_of(event)) is not None:
                     self.dialog = dialog
                     await self.acknowledge(dialog, self.invite.cseq)
-                    await super().hang_up()
+                    await Leg.hang_up(self)
                 return
-
-    async def talk(self) -> None:
-        """From the ACK to the end of the call."""
-        plan = self.plan
-        self.stage = "talk"
-        began = self.now
-        for offset_s, what in self._marks():
-            await self._hold(began + offset_s)
-            if what == "refresh":
-                await self._refresh_session()
-            elif what != "end":
-                await self._change_direction("sendonly" if what == "hold" else "sendrecv")
-        if plan.bye_by_callee:
-            # Its time is up too; the BYE comes, or the call hangs.
-            await self._hold(self.now + plan.settings.transaction_timeout_s)
-            raise Failed("bye", "no bye", "the called phone did not end the call", self.now)
-        await self._release()
-
-    def _marks(self) -> list[tuple[float, str]]:
-        """What happens in the call, and when: seconds from the ACK."""
-        plan, settings = self.plan, self.plan.settings
-        marks: list[tuple[float, str]] = [(plan.hold_s, "end")]
-        if settings.session_expires_s:
-            step_s = settings.session_expires_s / 2  # RFC 4028 §10
-            marks += [(n * step_s, "refresh") for n in range(1, int(plan.hold_s / step_s) + 1)]
-        if settings.hold_resume:
-            marks += [(plan.hold_s / 3, "hold"), (2 * plan.hold_s / 3, "resume")]
-        return sorted(marks)
-
-    async def _hold(self, until: float) -> None:
-        """Let time pass, answering what comes; Released if the far side ends the call."""
-        while self.now < until:
-            event = await self.next_event(until - self.now)
-            if event is None:
-                self.now = until
-            elif isinstance(event, Incoming):
-                await self.on_request(event)
-            elif isinstance(event, Ended):
-                self.count("connection_lost_in_call")
-            elif event.branch == self.invite.branch and 200 <= event.status < 300:
-                await self._again(event)
-
-    async def _again(self, response: Response) -> None:
-        """A repeated 2xx is acknowledged again; one of another fork is ended (RFC 3261 §13.2.2.4)."""
-        dialog = self._dialog_of(response)
-        if dialog is self.dialog and dialog is not None:
-            self.count("repeated_2xx")
-            await self.acknowledge(dialog, self.invite.cseq)
-        elif dialog is not None:
-            self.count("forked_2xx")
-            await self.acknowledge(dialog, self.invite.cseq)
-            await self.send(dialog_request(self.phone, dialog, "BYE"))
-
-    async def _release(self) -> None:
-        """Our BYE and its response (RFC 3261 §15.1.1)."""
-        outcome = self.outcome
-        self.stage = "bye"
-        outcome.release_by = "caller"
-        reply = await self.hang_up()
-        outcome.ended_at = reply.at
-        if reply.status >= 300:
-            raise refused("bye", reply)
-
-    async def hang_up(self) -> Response:
-        """As Leg's, with the time of the BYE noted (RFC 6076 §4.4)."""
-        reply = await super().hang_up()
-        byes = [
-            line for line in self.ladder if line.direction == "->" and line.text.startswith("BYE")
-        ]
-        self.outcome.released_at = byes[-1].at
-        return reply
-
-    async def _refresh_session(self) -> None:
-        """Session refresh by UPDATE (RFC 4028 §10)."""
-        assert self.dialog is not None
-        self.stage = "session refresh"
-        request = dialog_request(self.phone, self.dialog, "UPDATE", self._session_timer())
-        reply = await self.exchange(request)
-        if reply.status in (408, 481):
-            raise refused(self.stage, reply)
-        self.count("session_refreshes")
-        self.stage = "talk"
-
-    async def _change_direction(self, direction: str) -> None:
-        """Hold or resume by re-INVITE (RFC 3264 §8.4, TS 24.610)."""
-        assert self.dialog is not None
-        assert self.local_sdp is not None
-        self.stage = "hold" if direction == "sendonly" else "resume"
-        qos = self.local_sdp.media[0].qos
-        told = self.remote_sdp.media[0].qos if self.remote_sdp and self.remote_sdp.media else None
-        if qos is not None and told is not None:
-            qos.curr_remote = told.curr_local  # as the far side last told it (RFC 3312 §5.1)
-        self.local_sdp = with_status(self.local_sdp, qos, direction=direction)
-        body = serialize_sdp(self.local_sdp)
-        request = dialog_request(self.phone, self.dialog, "INVITE", [SDP_TYPE], body)
-        self.invite_pending = True
-        reply = await self.exchange(request)
-        self.invite_pending = False
-        if reply.status >= 300:
-            self.count(f"{self.stage}_{reply.status}")
-            if reply.status in (408, 481):
-                raise refused(self.stage, reply)
-        else:
-            await self.acknowledge(self.dialog, request.cseq)
-            self._take_answer(reply)
-            self.count(self.stage)
-        self.stage = "talk"
 
 
 def _rseq_of(response: Response) -> int:
