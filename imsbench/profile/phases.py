@@ -33,6 +33,8 @@ class Hold(Settings):
 
     duration: PositiveDuration
     """Seconds."""
+    refresh: Literal["registration", "subscription"] | None = None
+    """What each phone refreshes once, ahead of its timer, evenly spaced over the hold; null: nothing."""
     registered: Annotated[Integer, Field(ge=1)] | None = None
     """Precondition; null: as many as the phases before leave."""
 

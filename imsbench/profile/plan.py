@@ -58,6 +58,8 @@ class Step:
     """Part of its length whose attempts are not evaluated, seconds."""
     calls: Calls | None = None
     """The calls, where it has any."""
+    refresh: Literal["registration", "subscription"] | None = None
+    """What each phone refreshes once in a hold, ahead of its timer."""
     beside: Step | None = None
     """What runs beside its calls, from the end of their warm-up on: a cycle or a hold."""
 
@@ -219,7 +221,9 @@ def _hold(hold: Hold, index: int, registered: int) -> Step:
         passes=1,
         duration_s=hold.duration,
         arrivals="constant",
-        title=f"{registered:,} registered, held {spell_duration(hold.duration)}",
+        title=f"{registered:,} registered, held {spell_duration(hold.duration)}"
+        + (f", each {hold.refresh} refreshed once" if hold.refresh else ""),
+        refresh=hold.refresh,
     )
 
 
@@ -297,7 +301,8 @@ def _spell_phase(steps: Sequence[Step]) -> str:
                 f"at {first.rate:,g}/s in {spell_duration(first.duration_s)}"
             )
         case "hold":
-            return f"{first.registered:,} held registered {spell_duration(first.duration_s)}"
+            refreshed = f", each {first.refresh} refreshed once" if first.refresh else ""
+            return f"{first.registered:,} held registered {spell_duration(first.duration_s)}{refreshed}"
         case "calls":
             calls = first.calls
             assert calls is not None

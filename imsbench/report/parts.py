@@ -267,3 +267,7 @@ class Signature(Part):
     """Of a call, made and ended by the calling phone."""
     deregistration: ProcedureSignature
     """Of a de-registration."""
+    reregistration: ProcedureSignature | None = None
+    """Of a re-registration; null: not observed."""
+    subscription_refresh: ProcedureSignature | None = None
+    """Of the refresh of a subscription; null: not observed, or phones do not subscribe."""

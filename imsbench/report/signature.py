@@ -7,7 +7,7 @@ must scale. Where they do not, something changed (a retry, another challenge), a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from imsbench.outcome import Procedure
@@ -17,8 +17,10 @@ from imsbench.report.form import DASH, cell, table
 from imsbench.report.result import RunResult
 from imsbench.report.tables import Lines
 
-_REFRESHED = ("REGISTER", "SUBSCRIBE", "NOTIFY", "UAR", "MAR", "SAR")
-"""What refreshes make a target do too; they are not observed before the load."""
+_OF_CALLS_ALONE = ("INVITE", "ACK", "PRACK", "UPDATE", "CANCEL", "BYE", "LIR")
+"""What no other procedure has a share in."""
+_OF_CALLS = (*_OF_CALLS_ALONE, "AAR", "STR")
+"""What calls have a share in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +29,29 @@ class Comparison:
 
     name: str
     """"<- 183 INVITE", "AAR"."""
-    observed: tuple[float, float, float]
-    """Of a registration, of a call, of a de-registration."""
+    observed: tuple[float | None, ...]
+    """Of each of PROCEDURES; None: not observed."""
     expected: float | None
     """Under load, if it scales; None: not to be said here."""
     measured: int
     """Under load."""
+    why: str = ""
+    """Why it is not to be said."""
 
     @property
     def differs(self) -> bool:
         """Whether something changed."""
         return self.expected is not None and abs(self.expected - self.measured) > 1e-6
+
+
+PROCEDURES = (
+    "registration",
+    "re-registration",
+    "subscription refresh",
+    "call",
+    "de-registration",
+)
+"""What is observed, in this order."""
 
 
 def compare(result: RunResult) -> list[Comparison]:
@@ -53,10 +67,18 @@ def compare(result: RunResult) -> list[Comparison]:
     for simulator in (result.hss, result.pcrf):
         for name, command in simulator.commands.items() if simulator else ():
             commands[name] += command.count
-    parts = (signature.registration, signature.call, signature.deregistration)
+    parts = (
+        signature.registration,
+        signature.reregistration,
+        signature.subscription_refresh,
+        signature.call,
+        signature.deregistration,
+    )
+    of_messages = [None if part is None else part.messages for part in parts]
+    of_commands = [None if part is None else part.commands for part in parts]
     return [
-        *_compared([part.messages for part in parts], messages, totals, result.profile),
-        *_compared([part.commands for part in parts], commands, totals, result.profile),
+        *_compared(of_messages, messages, totals, result.profile),
+        *_compared(of_commands, commands, totals, result.profile),
     ]
 
 
@@ -67,22 +89,20 @@ def signature(result: RunResult) -> Lines:
         return
     yield "## The target's signature"
     yield ""
-    headers = (
-        "What", "A registration", "A call", "A de-registration", "Expected of the load", "Measured",
-        "Result",
-    )  # fmt: skip
-    yield from table(headers, rows, "lrrrrrl")
+    each = [f"A {procedure}" for procedure in PROCEDURES]
+    headers = ("What", *each, "Expected of the load", "Measured", "Result")
+    yield from table(headers, rows, "lrrrrrrrl")
     yield ""
     yield (
-        "- **Observed first**: two phones registered, one called the other, both de-registered and "
-        "registered again, before the load. “->” was sent by the phones and “<-” received, at both ends "
-        "of a call together; UAR to STR are Diameter requests at the simulators. By the specifications "
+        "- **Observed first**: two phones registered, one called the other, both re-registered, refreshed "
+        "their subscriptions, de-registered and registered again, before the load. “->” was sent by the "
+        "phones and “<-” received, at both ends of a call together; UAR to STR are Diameter requests at "
+        "the simulators. By the specifications "
         f"{specification(result.profile)}."
     )
     yield (
         "- **Expected of the load**: the same times all attempts, warm-ups and repairs included. What "
-        "changed is a finding: a retry, another challenge, a message sent again. A dash: refreshes, or "
-        "calls that were to end in another way, have their share in it, and were not observed."
+        "changed is a finding: a retry, another challenge, a message sent again."
     )
 
 
@@ -103,67 +123,73 @@ def specification(profile: Profile) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Totals:
-    registrations: int
-    calls: int
-    deregistrations: int
-    refreshes: int
-
-
-def _totals(result: RunResult) -> _Totals:
+def _totals(result: RunResult) -> tuple[int, ...]:
+    """Attempts of the whole run, for each of PROCEDURES."""
     parts = everything(result)
 
     def attempted(name: Procedure) -> int:
         return sum(kpis.procedures[name].attempted for kpis in parts)
 
-    return _Totals(
+    return (
         attempted("registration"),
+        attempted("reregistration"),
+        attempted("subscription_refresh"),
         sum(kpis.sessions.attempted for kpis in parts),
         attempted("deregistration"),
-        attempted("reregistration") + attempted("subscription_refresh"),
     )
 
 
 def _compared(
-    observed: list[dict[str, float]], measured: Mapping[str, int], totals: _Totals, profile: Profile
+    observed: Sequence[dict[str, float] | None],
+    measured: Mapping[str, int],
+    totals: tuple[int, ...],
+    profile: Profile,
 ) -> Iterator[Comparison]:
-    counts = (totals.registrations, totals.calls, totals.deregistrations)
-    for name in sorted({*measured, *(name for part in observed for name in part)}):
-        each = observed[0].get(name, 0.0), observed[1].get(name, 0.0), observed[2].get(name, 0.0)
-        known = not (totals.refreshes and name.rpartition(" ")[2] in _REFRESHED)
-        known = known and (_calls_alike(profile, name) or not _of_calls(name))
-        expected = sum(n * count for n, count in zip(each, counts, strict=True)) if known else None
-        yield Comparison(name, each, expected, measured.get(name, 0))
+    for name in sorted({*measured, *(name for part in observed if part for name in part)}):
+        each = tuple(None if part is None else part.get(name, 0.0) for part in observed)
+        why = _why_not(name, observed, totals) or _calls_differ(profile, name)
+        expected = sum((n or 0.0) * total for n, total in zip(each, totals, strict=True))
+        yield Comparison(name, each, None if why else expected, measured.get(name, 0), why)
 
 
-def _of_calls(name: str) -> bool:
-    return name.rpartition(" ")[2] not in _REFRESHED
+def _why_not(
+    name: str, observed: Sequence[dict[str, float] | None], totals: tuple[int, ...]
+) -> str:
+    """Which procedures of the load were not observed and may have a share in it; "" if none."""
+    if name.rpartition(" ")[2] in _OF_CALLS_ALONE:
+        return ""
+    missing = [
+        procedure
+        for procedure, part, total in zip(PROCEDURES, observed, totals, strict=True)
+        if part is None and total
+    ]
+    return f"not compared: no {' and no '.join(missing)} was observed" if missing else ""
 
 
-def _calls_alike(profile: Profile, name: str) -> bool:
-    """Whether all calls of the load are to go as the one that was observed."""
+def _calls_differ(profile: Profile, name: str) -> str:
+    """Why calls of the load are not as the one that was observed; "" if they are."""
+    if name.rpartition(" ")[2] not in _OF_CALLS:
+        return ""
     kinds = [step.calls for step in profile.steps() if step.calls is not None]
-    first = kinds[0] if kinds else None
     for calls in kinds:
-        assert first is not None
-        others = calls.busy + calls.rejected + calls.cancelled + calls.unregistered
+        if calls.busy + calls.rejected + calls.cancelled + calls.unregistered:
+            return "not compared: some calls were to end before they are answered"
         same = ("preconditions", "ringing", "reliable_ringing", "hold_resume")
-        if others or any(getattr(calls, one) != getattr(first, one) for one in same):
-            return False
+        if any(getattr(calls, one) != getattr(kinds[0], one) for one in same):
+            return "not compared: the load has calls of other kinds than the one observed"
         timer_s = calls.session_expires / 2
         if timer_s and calls.hold.longest >= timer_s and name.endswith("UPDATE"):
-            return False
-    return True
+            return "not compared: session refreshes have their share in it"
+    return ""
 
 
 def _row(one: Comparison) -> list[str]:
     if one.expected is None:
-        said = DASH
+        said = one.why
     elif one.differs:
         said = f"changed by {one.measured - one.expected:+,g}"
     else:
         said = "scales"
     expected = DASH if one.expected is None else f"{one.expected:,g}"
-    each = [f"{n:g}" if n else DASH for n in one.observed]
+    each = [f"{n:g}" if n else DASH for n in one.observed]  # 0 and not observed alike
     return [cell(one.name), *each, expected, f"{one.measured:,}", said]

@@ -66,7 +66,7 @@ def call(
         trying_at=sent_at + setup_s / 10, progress_at=sent_at + setup_s / 2, ringing_at=setup_at,
         setup_at=setup_at, answered_at=setup_at, released_at=setup_at + hold_s,
         ended_at=setup_at + hold_s + release_s, release_by="caller", status=200,
-        reached_at=sent_at + setup_s / 4,
+        reached_at=sent_at + setup_s / 4, answers=2,
     )  # fmt: skip
     for name, value in values.items():
         setattr(outcome, name, value)

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from imsbench.kpi.kpis import StepKpis
+from imsbench.kpi.sessions import SessionKpis
 from imsbench.profile import parse_profile
 from imsbench.report import RunResult, render
 from imsbench.report.calls import scenario
@@ -352,23 +353,33 @@ def test_cx_and_rx_of_calls_add_up_with_those_outside_every_step() -> None:
     assert all("adds up" in line for line in verdicts)
 
 
-@pytest.mark.parametrize(
-    ("settings", "answers"),
-    [("preconditions: false", 1), ("hold_resume: true", 4), ("pairs: fixed", 2)],
-)
-def test_an_aar_on_each_leg_for_each_sdp_answer(settings: str, answers: int) -> None:
-    result = calls_made(EMBEDDED.replace("hold: {mean: 90s}", f"hold: {{mean: 90s}}, {settings}"))
-    result.steps = result.steps[:3]
-    assert expected_rx(result)["AAR"] == 2000 + 2 * answers * 400
-
-
-def test_rx_is_not_compared_where_calls_did_not_go_their_whole_way() -> None:
+def test_calls_that_end_otherwise_as_planned_ask_as_far_as_they_came() -> None:
     result = embedded_run()
-    result.steps[2].kpis.record_call(refused_call(486, cause=""))
-    assert expected_rx(result) == {"AAR": None, "STR": None}
+    sessions = result.steps[2].kpis
+    sessions.record_call(refused_call(486, cause=""))
+    cancelled = refused_call(487, cause="", rings=True, progress=True)
+    cancelled.answers = 2
+    sessions.record_call(cancelled)
+    held_and_resumed = call(due_at=1200.0)
+    held_and_resumed.answers = 4
+    sessions.record_call(held_and_resumed)
+    assert expected_rx(result) == {"AAR": 2000 + 4 * 836 + 2 * 6, "STR": 1000 + 2 * 836 + 2 * 2}
+
+
+def test_rx_is_not_compared_where_calls_failed_and_the_row_says_why() -> None:
+    result = embedded_run()
+    result.steps[2].kpis.record_call(refused_call(503))
     page = section(render(result), "Expected against measured")
-    assert page.count("not compared: not every call was answered and ended as planned") == 2
+    assert page.count("not compared: calls failed (1), and phones do not see how far") == 2
     assert "Cx LIR" in page
+
+
+def test_rx_is_not_compared_where_answers_were_not_counted() -> None:
+    result = embedded_run()
+    told = result.steps[2].kpis.sessions.to_json()
+    del told["sdp_answers"], told["negotiated"]
+    result.steps[2].kpis.sessions = SessionKpis.from_json(told)
+    assert expected_rx(result) == "not compared: this run did not count SDP answers"
 
 
 def test_refreshed_subscriptions_ask_nothing_over_cx() -> None:

@@ -23,6 +23,10 @@ OBSERVED = Signature(
         messages={"-> INVITE": 1, "<- INVITE": 1, "<- 183 INVITE": 1}, commands={"LIR": 1, "AAR": 4}
     ),
     deregistration=ProcedureSignature(messages={"-> REGISTER": 1}, commands={"UAR": 1}),
+    reregistration=ProcedureSignature(
+        messages={"-> REGISTER": 1, "<- NOTIFY": 1}, commands={"UAR": 1}
+    ),
+    subscription_refresh=ProcedureSignature(messages={"-> SUBSCRIBE": 1, "<- NOTIFY": 1}),
 )
 
 
@@ -63,12 +67,12 @@ def test_what_was_observed_scales() -> None:
     compared = compare(observed_run())
     assert {one.name for one in compared} == {
         "-> REGISTER", "<- 401 REGISTER", "-> SUBSCRIBE", "-> INVITE", "<- INVITE", "<- 183 INVITE",
-        "UAR", "MAR", "LIR", "AAR",
+        "<- NOTIFY", "UAR", "MAR", "LIR", "AAR",
     }  # fmt: skip
     assert all(one.expected == one.measured for one in compared)
     page = render(observed_run())
     rows = re.findall(r"^\| (?:->|\\<-|UAR|MAR|LIR|AAR).*\|$", page, re.MULTILINE)
-    assert sum("scales" in row for row in rows) == 10
+    assert sum("scales" in row for row in rows) == 11
 
 
 def test_what_changed_is_a_finding() -> None:
@@ -89,17 +93,35 @@ def test_a_message_that_was_never_observed_is_a_finding() -> None:
     assert (finding.name, finding.expected, finding.measured) == ("<- 500 INVITE", 0.0, 2)
 
 
-def test_refreshes_are_not_observed_so_their_messages_are_not_compared() -> None:
-    compared = {one.name: one for one in compare(observed_run(refreshed=True))}
-    assert compared["-> REGISTER"].expected is None
-    assert compared["UAR"].expected is None
+def test_refreshes_scale_too() -> None:
+    result = observed_run(refreshed=True)
+    messages = result.workers[0].messages
+    messages["-> REGISTER"] += 1
+    messages["<- NOTIFY"] = 1
+    assert result.hss is not None
+    result.hss.commands["UAR"] = command(5001, 0.001)
+    assert not [one.name for one in compare(result) if one.differs or one.why]
+    messages["-> REGISTER"] += 1  # challenged, as the one before the load was not
+    assert [one.name for one in compare(result) if one.differs] == ["-> REGISTER"]
+
+
+def test_where_refreshes_were_not_observed_the_rows_say_so() -> None:
+    result = observed_run(refreshed=True)
+    result.signature = OBSERVED.model_copy(update={"reregistration": None})
+    compared = {one.name: one for one in compare(result)}
+    for name in ("-> REGISTER", "-> SUBSCRIBE", "UAR", "AAR"):
+        assert compared[name].expected is None
+        assert compared[name].why == "not compared: no re-registration was observed"
     assert compared["<- 183 INVITE"].expected == 836
+    assert render(result).count("not compared: no re-registration was observed") == 7
 
 
 @pytest.mark.parametrize("settings", [", busy: 0.1", ", cancelled: 0.1", ", rejected: 0.1"])
-def test_calls_that_end_otherwise_are_not_compared(settings: str) -> None:
+def test_calls_that_end_otherwise_are_not_compared_and_the_rows_say_so(settings: str) -> None:
     compared = {one.name: one for one in compare(observed_run(settings=settings))}
-    assert compared["<- 183 INVITE"].expected is None
+    why = "not compared: some calls were to end before they are answered"
+    assert {one.why for one in compared.values() if one.name.endswith("INVITE")} == {why}
+    assert compared["AAR"].why == why
     assert compared["-> REGISTER"].expected == 5000
 
 
