@@ -33,6 +33,7 @@ from imsbench.run.events import Watcher
 from imsbench.run.exits import BROKEN, INTERRUPTED, TARGET_DIED, RunRefused
 from imsbench.run.launch import DEFAULT_MODULES, Launch, Modules
 from imsbench.run.load import Load, TargetUnreached
+from imsbench.run.orders import Source
 from imsbench.run.record import RunRecord
 from imsbench.run.tally import Tally
 
@@ -52,10 +53,12 @@ class Coordinator:
         deregister: bool = False,
         pcap: CaptureOrder | None = None,
         modules: Modules = DEFAULT_MODULES,
+        source: Source | None = None,
     ) -> None:
         """watch: told what happens, from this thread; keep_ladders: workers keep every ladder;
         deregister: phones de-register at the end; observe: the simulators' requests are counted step
-        by step, which costs a second for each; pcap: what is captured; modules: what the children run.
+        by step, which costs a second for each; pcap: what is captured; modules: what the children run;
+        source: where the steps come from, if not from the profile.
         """
         self._interrupted = False
         self._crew = Crew(self._check)
@@ -77,7 +80,9 @@ class Coordinator:
         )
         target = sut.target_of(profile, lambda: self._crew.pid(topology.CORE))
         tally = Tally(self._crew.receive, self._simulators) if observe else None
-        self._load = Load(profile, watch, self._crew, self._workers, self._record, target, tally)
+        self._load = Load(
+            profile, watch, self._crew, self._workers, self._record, target, tally, source
+        )
 
     def run(self) -> RunRecord:
         """Do it all. RunRefused if no load could be started; else what was measured, however it ended.

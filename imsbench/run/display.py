@@ -55,8 +55,9 @@ class Display:
                     self._task = self._bar.add_task(text, total=None, counts="")
             case events.StepStarted():
                 self._finish_task("")
-                title = f"{event.index + 1}/{event.count}  {event.title}"
-                self._task = self._bar.add_task(title, total=event.expected_s or None, counts="")
+                self._task = self._bar.add_task(
+                    event.heading, total=event.expected_s or None, counts=""
+                )
             case events.Progress() if self._task is not None:
                 self._bar.update(
                     self._task,
@@ -78,7 +79,7 @@ class Display:
             case events.Stage(text=text):
                 line = text
             case events.StepStarted():
-                line = f"{event.index + 1}/{event.count}  {event.title}"
+                line = event.heading
             case events.Progress():
                 line = (
                     f"     {event.elapsed_s:4.0f} of {event.expected_s:.0f} s: {event.describe()}"

@@ -21,11 +21,16 @@ class StepStarted:
     index: int
     """Which step, from 0."""
     count: int
-    """How many steps the run has."""
+    """How many steps the run has; 0: nobody knows yet."""
     title: str
     """The step in words; a repair says so."""
     expected_s: float
     """How long it is planned to last, seconds."""
+
+    @property
+    def heading(self) -> str:
+        """The step in words, with its number where that says something."""
+        return f"{self.index + 1}/{self.count}  {self.title}" if self.count else self.title
 
 
 @dataclass(frozen=True, slots=True)

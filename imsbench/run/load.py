@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from imsbench.host.control import Message
-from imsbench.profile import Profile, Step
+from imsbench.profile import Profile
 from imsbench.run import configs, sut, tell
 from imsbench.run.advice import advice
 from imsbench.run.crew import ChildLost, Crew
 from imsbench.run.events import Stage, StepEnded, StepStarted, Watcher
 from imsbench.run.exits import UNVOUCHED
+from imsbench.run.orders import Order, Source, of_profile, step_config
 from imsbench.run.record import RunRecord, StepRecord
 from imsbench.run.release import Release
 from imsbench.run.tally import Tally
@@ -49,9 +50,11 @@ class Load:
         record: RunRecord,
         target: sut.Target,
         tally: Tally | None = None,
+        source: Source | None = None,
     ) -> None:
         """workers: names of those that take part; record: what is written down goes there; target:
-        whose CPU and memory are read; tally: where the simulators' requests are counted by step.
+        whose CPU and memory are read; tally: where the simulators' requests are counted by step;
+        source: where the steps come from, if not from the profile.
         """
         self._profile = profile
         self._watch = watch
@@ -60,24 +63,41 @@ class Load:
         self._record = record
         self._target = target
         self._tally = tally
+        self._source = of_profile(profile) if source is None else source
+        self._count = len(profile.steps()) if source is None else 0
         self._release = Release()
         self._registered = 0
 
     def run(self) -> None:
         """All steps; ChildLost, Interrupted or TargetUnreached end it with what was recorded so far."""
-        steps = self._profile.steps()
         self._record.started = datetime.now(UTC)
         self._record.idle = sut.at_rest(self._target)
-        for step in steps:
-            record = StepRecord(step)
-            self._record.steps.append(record)
-            self._repair(record, count=len(steps))
-            self._drive(record, repair=False, count=len(steps))
-            self._watch_release(step)
+        try:
+            order = next(self._source, None)
+            while order is not None:
+                order = self._following(self._obey(order))
+        finally:
+            self._source.close()
 
     # private
 
-    def _repair(self, record: StepRecord, *, count: int) -> None:
+    def _following(self, record: StepRecord) -> Order | None:
+        try:
+            return self._source.send(record)
+        except StopIteration:
+            return None
+
+    def _obey(self, order: Order) -> StepRecord:
+        record = StepRecord(order.step)
+        if order.counted:
+            self._record.steps.append(record)
+        if order.repair:
+            self._repair(record)
+        self._drive(record, repair=False, title=order.title)
+        self._watch_release(record)
+        return record
+
+    def _repair(self, record: StepRecord) -> None:
         """Restore a step's precondition, in rounds; what the target still refuses is its finding."""
         wanted = record.step.registered_before
         for _ in range(REPAIR_ROUNDS):
@@ -86,22 +106,24 @@ class Load:
                 return
             round_ = StepRecord(record.step)
             record.repairs.append(round_)
-            self._drive(round_, repair=True, count=count)
+            self._drive(round_, repair=True)
             if self._registered <= before:
                 return  # not one of all those: the next round would be as vain
 
-    def _drive(self, record: StepRecord, *, repair: bool, count: int) -> None:
+    def _drive(self, record: StepRecord, *, repair: bool, title: str = "") -> None:
         step = record.step
-        title = tell.repair_title(step, self._registered) if repair else tell.title_of(step)
+        if not title:
+            title = tell.repair_title(step, self._registered) if repair else tell.title_of(step)
         missing = step.registered_before - self._registered
         expected_s = missing / configs.repair_rate(self._profile) if repair else step.duration_s
-        self._watch(StepStarted(step.index, count, title, expected_s))
+        self._watch(StepStarted(step.index, self._count, title, expected_s))
         record.registered_before = self._registered
         if (memory := self._target.memory()) and not repair:
             self._release.before(step, memory.size)
         record.started_at = time.monotonic() + _START_AHEAD_S
+        told = step_config(step)
         for name in self._workers:
-            self._crew.send(name, "start_at", step=step.index, at=record.started_at, repair=repair)
+            self._crew.send(name, "start_at", step=told, at=record.started_at, repair=repair)
         usage = None if repair else sut.usage_of(self._target, step, record.started_at)
         self._listen(record, title, expected_s, usage)
         record.elapsed_s = time.monotonic() - record.started_at
@@ -147,10 +169,11 @@ class Load:
                 reason = f"did not end the step “{title}” within {limit_s:.0f} s"
                 raise ChildLost(min(missing), reason, UNVOUCHED)
 
-    def _watch_release(self, step: Step) -> None:
+    def _watch_release(self, record: StepRecord) -> None:
         """Watch the target's memory after calls, where the profile wants it."""
+        step = record.step
         limit_s = step.calls.watch_release if step.calls is not None else 0.0
-        loaded = (self._record.steps[-1].sut or {}).get("memory_rss_bytes")
+        loaded = (record.sut or {}).get("memory_rss_bytes")
         if not limit_s or loaded is None:
             return
         self._watch(Stage(f"watching what the calls leave in memory, {limit_s:g} s at most"))

@@ -14,7 +14,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from math import inf, nan
-from typing import Any, Literal
+from typing import Any
 
 from imsbench.engine.driver import Driver
 from imsbench.engine.loop import Loop, clock
@@ -77,17 +77,6 @@ class Phones:
     def deregister(self, phone: Phone, due_at: float, then: Then) -> None:
         """De-registration; then() is called when the phone holds nothing any more."""
         self._attempt("deregistration", deregister, phone, due_at, then)
-
-    def refresh(
-        self, phone: Phone, due_at: float, what: Literal["registration", "subscription"]
-    ) -> bool:
-        """Refresh one of an idle phone's two ahead of its timer; False if it has none."""
-        one = phone.registration if what == "registration" else phone.subscription
-        if one is None:
-            return False
-        one.refresh_at = due_at
-        self._refresh(phone, due_at, due_at)
-        return True
 
     # private
 

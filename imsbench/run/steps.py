@@ -109,8 +109,6 @@ class StepRun:
                 self._plan_beside(step.beside, at + step.warm_up_s)
         else:
             self._plan_hold(at + step.duration_s)
-            if step.refresh is not None:
-                self._plan_refresh(step)
         self._plan_ended(None)
 
     # private
@@ -126,13 +124,6 @@ class StepRun:
     def _plan_hold(self, until: float) -> None:
         self._plans += 1
         self._loop.call_at(until, self._plan_ended, None)
-
-    def _plan_refresh(self, step: Step) -> None:
-        """Every phone once, in the order of their numbers, evenly spaced."""
-        mine = [phone for phone in self._phones.all if phone.n < step.registered]
-        self._queue.extend(mine)
-        offsets = (phone.n * step.duration_s / step.registered for phone in mine)
-        self._follow(Plan(self.first_due_at, offsets, self._refresh_next))
 
     def _plan_cycle(self, step: Step) -> None:
         """Every phone once a pass, in an order drawn from the seed."""
@@ -230,14 +221,6 @@ class StepRun:
         phone = self._take()
         if phone is not None and phone.registration is None:
             self._phones.register(phone, due_at)
-
-    def _refresh_next(self, due_at: float) -> None:
-        phone, what = self._idle_phone(), self.step.refresh
-        assert what is not None
-        if phone is not None and self._phones.refresh(phone, due_at, what):
-            self.started += 1
-        else:
-            self.dropped += 1
 
     def _cycle_next(self, due_at: float) -> None:
         phone = self._take()

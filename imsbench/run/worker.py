@@ -33,6 +33,7 @@ from imsbench.run.calls import Calls
 from imsbench.run.capture import Tap
 from imsbench.run.configs import drain_s, population, repair_rate
 from imsbench.run.exits import HOST_LACKS, RunRefused
+from imsbench.run.orders import step_of
 from imsbench.run.phones import Phones
 from imsbench.run.samples import Samples
 from imsbench.run.settings import engine_settings, phone_addresses, phone_settings
@@ -51,7 +52,6 @@ class Worker:
         self._channel = channel
         self._config = config
         self._profile = Profile.model_validate(config["profile"])
-        self._steps = self._profile.steps()
         self._worker, self._workers = int(config["worker"]), int(config["workers"])
         self._loop = Loop()
         own_addresses = phone_addresses(self._profile, self._worker, self._workers)
@@ -169,7 +169,7 @@ class Worker:
             self._loop.stop()
 
     def _start_step(self, message: Message) -> None:
-        step = self._steps[message["step"]]
+        step = step_of(message["step"])
         self._repair = bool(message.get("repair"))
         self._kpis = StepKpis()
         self._samples.begin()

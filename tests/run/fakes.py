@@ -15,7 +15,7 @@ from imsbench.host.control import ControlChannel, Message, child_channel, die_wi
 from imsbench.host.namespace import enter_new_network_namespace
 from imsbench.kpi.kpis import StepKpis
 from imsbench.outcome import Outcome
-from imsbench.profile import Profile, Step
+from imsbench.run.orders import step_of
 
 STEP_S = 0.3
 TICK_S = 0.1
@@ -27,10 +27,8 @@ class Fake:
     def __init__(self, channel: ControlChannel, config: Message, behaviour: str) -> None:
         self.channel = channel
         self.behaviour = behaviour
-        self.steps: tuple[Step, ...] = ()
         self.share = (0, 1)
         if "profile" in config:
-            self.steps = Profile.model_validate(config["profile"]).steps()
             self.share = config["worker"], config["workers"]
         self.registered = 0
         self.running: Message | None = None
@@ -72,7 +70,7 @@ class Fake:
 
     def end_of_step(self, order: Message) -> dict[str, Any]:
         """Everybody succeeds; a "lossy" worker loses half its phones in its first fill."""
-        step, (share, shares) = self.steps[order["step"]], self.share
+        step, (share, shares) = step_of(order["step"]), self.share
         wanted = step.registered_before if order["repair"] else step.registered
         mine = len(range(share, wanted, shares))
         first = step.index == 0 and not order["repair"]
@@ -102,7 +100,7 @@ class Fake:
 
     def send_result(self) -> None:
         """An unfinished step ends with what it has so far; then the result."""
-        if self.running and self.steps:
+        if self.running:
             self.channel.send("step_done", **self.end_of_step(self.running))
         stalls = [(time.monotonic() - 60.0, 0.5)] if self.behaviour == "stalling" else []
         self.channel.send(
