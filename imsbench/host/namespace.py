@@ -25,6 +25,7 @@ ROOTLESS_MARK = "IMSBENCH_ROOTLESS"
 """Environment variable that a re-executed process carries, so that it is tried once only."""
 
 _IPPROTO_ESP = 50
+_MS_REC, _MS_PRIVATE = 0x4000, 1 << 18  # linux/mount.h
 
 
 class HostError(Exception):
@@ -53,6 +54,18 @@ def enter_network_namespace_of(pid: int) -> None:
             raise HostError(f"the network namespace of process {pid} is refused: {reason}")
     finally:
         os.close(descriptor)
+
+
+def enter_private_directory(path: str) -> None:
+    """Have an empty directory in memory at ``path``, for this process and its children alone.
+
+    It goes with the last of them, also after SIGKILL; what else is at this path is hidden from them.
+    HostError if that is refused.
+    """
+    _unshare(CLONE_NEWNS, "CAP_SYS_ADMIN (a mount namespace: unshare(2) CLONE_NEWNS)")
+    # Private first: what is mounted here must not show up where we came from.
+    _mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE)
+    _mount(b"tmpfs", path.encode(), b"tmpfs", 0)
 
 
 def have_net_admin() -> bool:
@@ -127,6 +140,13 @@ def _unshare(flags: int, what: str) -> None:
     number = ctypes.get_errno()
     hint = " (the process has threads already)" if number == errno.EINVAL else ""
     raise HostError(f"refused: {what}: {os.strerror(number)}{hint}")
+
+
+def _mount(source: bytes, target: bytes, kind: bytes | None, flags: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(source, target, kind, ctypes.c_ulong(flags), None) != 0:
+        reason = os.strerror(ctypes.get_errno())
+        raise HostError(f"a mount at {target.decode()} is refused: {reason}")
 
 
 def _try_privileges(with_tun: bool) -> list[str]:

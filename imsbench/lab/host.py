@@ -1,0 +1,75 @@
+"""Variant ``host``: the three servers as processes of this machine, in one network namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from imsbench.host.namespace import enter_private_directory
+from imsbench.lab import configs, processes, readiness
+from imsbench.lab.processes import Server
+from imsbench.lab.settings import LabError, LabSettings
+
+START_S = 60.0
+"""How long the servers may take to serve: 100 sets of associations are 250 processes."""
+
+
+class HostCore:
+    """The servers, their files and their logs, all of which end with this process."""
+
+    def __init__(self, lab: LabSettings) -> None:
+        """Start all servers; OSError or LabError if one does not start, and none is left then."""
+        self._servers: list[Server] = []
+        folder = Path(lab.folder)
+        configs.write(lab, folder)
+        try:
+            for name in configs.SERVERS:
+                self._servers.append(Server(name, lab, folder))
+            for server in self._servers:
+                where = configs.endpoint_of(lab, server.name)
+                readiness.wait_for(server.title, where, START_S, self._check)
+        except BaseException:
+            self.stop()
+            raise
+
+    @classmethod
+    def start(cls, config: Mapping[str, Any]) -> HostCore:
+        """The core of a child's configuration, its files in a folder that only this process sees."""
+        lab = LabSettings.from_config(config["lab"])
+        enter_private_directory(str(Path(lab.folder).parent))
+        Path(lab.folder).mkdir()
+        return cls(lab)
+
+    def problem(self) -> str:
+        """What has ended a server; "" while all run."""
+        return next((text for server in self._servers if (text := server.problem())), "")
+
+    def pids(self) -> list[int]:
+        """First process of each server."""
+        return [pid for server in self._servers if (pid := server.pid()) is not None]
+
+    def tick(self) -> Mapping[str, Any]:
+        """Logs are kept short."""
+        for server in self._servers:
+            server.trim_log()
+        return {}
+
+    def log(self) -> str:
+        """The end of all logs."""
+        lines = [
+            f"{server.name}: {line}"
+            for server in self._servers
+            for line in server.log_tail().splitlines()
+        ]
+        return "\n".join(lines)
+
+    def stop(self) -> None:
+        """End all servers."""
+        with suppress(ProcessLookupError):
+            processes.stop(self._servers)
+
+    def _check(self) -> None:
+        if text := self.problem():
+            raise LabError(text)

@@ -1,0 +1,132 @@
+"""The processes of a core's servers: started so that they end with us, watched, stopped.
+
+A server is a tree of processes that does not end with its first one. So it is the first process of a
+PID namespace (pid_namespaces(7)), which the kernel empties when that process ends; that one ends with
+unshare(1), and unshare(1) with us. It has a /tmp of its own, as its Diameter stack leaves pipes there.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from imsbench.host.control import die_with_parent
+from imsbench.lab import configs
+from imsbench.lab.settings import LabSettings
+from imsbench.run.process import describe_end
+from imsbench.run.processes import read_processes
+
+_STOP_S = 5.0
+_LOG_LIMIT_BYTES = 8 << 20
+"""A log that has grown beyond is cut to its end …"""
+_LOG_KEPT_BYTES = 1 << 20
+"""… of this size."""
+_LAST_WORDS = ("CRITICAL", "ALERT", "BUG", "EMERG")
+"""What Kamailio calls the lines that it ends for."""
+
+_CONFINED = (
+    "unshare", "--mount", "--pid", "--fork", "--kill-child", "--",
+    "/bin/sh", "-c", 'mount -t tmpfs tmpfs /tmp && exec "$@"', "sh",
+)  # fmt: skip
+
+
+class Server:
+    """One running server of a core."""
+
+    def __init__(self, name: str, lab: LabSettings, folder: Path) -> None:
+        """Start it, with its files from ``folder``; OSError if it cannot be started."""
+        self.name = name
+        """"pcscf", "icscf", "scscf"."""
+        self.log = folder / f"{name}.log"
+        """What it writes."""
+        runtime = folder / f"{name}.run"
+        runtime.mkdir()
+        command = _command(name, lab, folder, runtime)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - this process has one thread
+            )
+
+    @property
+    def title(self) -> str:
+        """As people call it: "P-CSCF"."""
+        return configs.TITLES[self.name]
+
+    def pid(self) -> int | None:
+        """Its first process as this machine numbers it; None before it is there, and when it ended."""
+        parent = self._process.pid
+        found = [one.pid for one in read_processes().values() if one.parent == parent]
+        return min(found, default=None)
+
+    def problem(self) -> str:
+        """How it ended, with its log's own words; "" while it runs."""
+        status = self._process.poll()
+        if status is None:
+            return ""
+        words = last_words(self.log_tail())
+        return f"the {self.title} {describe_end(status)}" + (f": {words}" if words else "")
+
+    def log_tail(self, size: int = 16_384) -> str:
+        """The end of its log."""
+        with self.log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+            return file.read().decode(errors="replace")
+
+    def trim_log(self) -> None:
+        """Keep its log from filling memory: it is written to by appending, so it may be cut."""
+        if self.log.stat().st_size > _LOG_LIMIT_BYTES:
+            kept = self.log_tail(_LOG_KEPT_BYTES)
+            os.truncate(self.log, 0)
+            with self.log.open("a") as log:
+                log.write(kept)
+
+    def ask_to_end(self) -> None:
+        """Have it end in order."""
+        pid = self.pid()
+        if pid is not None and self._process.poll() is None:
+            os.kill(pid, signal.SIGTERM)
+
+    def end(self, timeout_s: float) -> None:
+        """Wait for its end, and enforce it after so many seconds."""
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def stop(servers: Sequence[Server]) -> None:
+    """End servers, those first that ask the others."""
+    for server in reversed(servers):
+        server.ask_to_end()
+    deadline = time.monotonic() + _STOP_S
+    for server in servers:
+        server.end(max(0.0, deadline - time.monotonic()))
+
+
+def last_words(log: str) -> str:
+    """The lines of a log that say what its server ended for, else its last line."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    # Whoever is left complains of the broken pipes to those that died: the first is the cause.
+    grave = [line for line in lines if any(f"{word}:" in line for word in _LAST_WORDS)]
+    return (grave or lines[-1:] or [""])[0]
+
+
+def _command(name: str, lab: LabSettings, folder: Path, runtime: Path) -> list[str]:
+    return [
+        *_CONFINED,
+        "kamailio",
+        "-DD", "-E",  # in the foreground, log to standard error
+        "-f", str(folder / f"{name}.cfg"),
+        "-Y", str(runtime),
+        "-m", str(lab.shared_memory_mb),
+        "-M", str(lab.private_memory_mb),
+    ]  # fmt: skip
