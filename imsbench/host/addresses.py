@@ -35,6 +35,12 @@ def pcscf_address(ip_version: int) -> str:
     return _PCSCF[ip_version]
 
 
+def lab_addresses(ip_version: int) -> list[str]:
+    """Addresses of the P-CSCF, I-CSCF and S-CSCF of a lab's core."""
+    first = ipaddress.ip_address(_PCSCF[ip_version])
+    return [str(first + number) for number in range(3)]
+
+
 def hss_address(ip_version: int) -> str:
     """Address of the HSS simulator."""
     return _HSS[ip_version]

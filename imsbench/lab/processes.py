@@ -52,7 +52,7 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - this process has one thread
+                preexec_fn=die_with_parent,
             )
 
     @property

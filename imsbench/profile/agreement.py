@@ -80,8 +80,8 @@ def _simulator(
         return
     if target.kind == "null":
         yield path, f"a null target asks no {title}"
-    elif target.kind == "embedded" and settings.listen is not None:
-        yield f"{path}.listen", f"is for external targets; an embedded one finds its {title}"
+    elif target.kind != "external" and settings.listen is not None:
+        yield f"{path}.listen", f"is for external targets; this one finds its {title}"
     elif target.kind == "external" and settings.listen is None:
         yield f"{path}.listen", f"is needed: where the external target finds the {title}"
 

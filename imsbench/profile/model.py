@@ -27,6 +27,7 @@ from imsbench.profile.fields import (
     Share,
     WholeSeconds,
 )
+from imsbench.profile.lab import Lab
 from imsbench.profile.mechanisms import Alg, Ealg, Mechanism, combine
 
 
@@ -168,11 +169,20 @@ class Declared(Settings):
     """Second column: "pd-balanced, 30 GB: 3,000 IOPS"."""
 
 
+_OF_OURS = (
+    "ipsec", "reauthenticate", "delay", "loss_share", "call_faults", "limiter", "rx_grace",
+)  # fmt: skip
+"""Fields of a target that only the reference core and the null target heed."""
+
+
 class Target(Settings):
     """The system under test."""
 
-    kind: Literal["embedded", "null", "external"] = "embedded"
-    """embedded: the reference core; null: the generator's floor; external: a core of yours."""
+    kind: Literal["embedded", "null", "lab", "external"] = "embedded"
+    """embedded: the reference core; null: the generator's floor; lab: a real core that the run starts
+    beside it; external: a core of yours."""
+    lab: Lab = Lab()
+    """Which core a lab has, and how it runs."""
     name: Line = ""
     """What reports call it; empty: by its kind."""
     version: Line = ""
@@ -208,21 +218,24 @@ class Target(Settings):
     @property
     def title(self) -> str:
         """Its name and version in a report."""
-        names = {"embedded": "reference core", "null": "null target", "external": "external core"}
+        names = {
+            "embedded": "reference core",
+            "null": "null target",
+            "lab": self.lab.title,
+            "external": "external core",
+        }
         return f"{self.name or names[self.kind]} {self.version}".rstrip()
 
     @model_validator(mode="after")
     def _check(self) -> Target:
+        if self.kind == "lab":
+            self._refuse(*_OF_OURS)
+        else:
+            self._refuse("lab", kinds="a lab")
         if self.kind == "external":
             if self.pcscf is None:
                 raise ValueError("an external target needs pcscf")
-            only = (
-                "ipsec", "expires", "min_expires", "reauthenticate", "delay", "loss_share",
-                "call_faults", "limiter", "rx_grace",
-            )  # fmt: skip
-            fields = type(self).model_fields
-            if wrong := [name for name in only if getattr(self, name) != fields[name].default]:
-                raise ValueError(f"{', '.join(wrong)}: only for embedded and null targets")
+            self._refuse(*_OF_OURS, "expires", "min_expires")
         elif self.pcscf is not None:
             raise ValueError(f"pcscf is for external targets only, this one is {self.kind}")
         elif self.pid_files or self.commands:
@@ -232,6 +245,12 @@ class Target(Settings):
         if self.min_expires > self.expires:
             raise ValueError("min_expires exceeds expires")
         return self
+
+    def _refuse(self, *names: str, kinds: str = "embedded and null targets") -> None:
+        """ValueError where a field that is for other kinds of target is set."""
+        fields = type(self).model_fields
+        if wrong := [name for name in names if getattr(self, name) != fields[name].default]:
+            raise ValueError(f"{', '.join(wrong)}: only for {kinds}")
 
 
 class ServicePoint(Settings):

@@ -48,6 +48,8 @@ def title(result: RunResult) -> str:
             return "Self-test: reference core, not a product; shares this machine"
         case "null":
             return "Generator floor: null target, no core"
+        case "lab":
+            return f"Measured: {cell(result.profile.target.title)}; shares this machine"
         case "external":
             return f"Measured capacity of {cell(result.profile.target.title)}"
 
@@ -86,6 +88,8 @@ def _verdict(result: RunResult) -> Lines:
         yield f"- Target: {finding}"
     if result.self_test:
         yield "- A self-test shares its machine with the target and is no capacity of anything."
+    elif result.profile.target.kind == "lab":
+        yield "- The core shares its machine with the generator: on machines of its own it carries more."
     yield f"- Exit code {result.exit_code}: {_EXIT.get(result.exit_code, 'unknown')}."
 
 

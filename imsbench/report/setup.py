@@ -74,6 +74,8 @@ def _target(result: RunResult) -> str:
     target = result.profile.target
     if target.kind == "external":
         return f"{target.title} at {target.pcscf}"
+    if target.kind == "lab":
+        return f"{target.title}, on the same machine"
     delay = target.delay
     said = [f"{target.title} of imsbench {result.version}, on the same machine"]
     if delay.mean:

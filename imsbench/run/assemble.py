@@ -52,7 +52,8 @@ def assemble(
     identifier: the name of its folder; unvouched: the exit code where the generator cannot vouch
     (a demo on a busy machine is not wrong for that).
     """
-    embedded = profile.target.kind != "external"
+    self_test = profile.target.kind in ("embedded", "null")
+    beside = profile.target.kind != "external"
     hss = record.simulators.get(topology.HSS)
     pcrf = record.simulators.get(topology.PCRF)
     core = record.simulators.get(topology.CORE)
@@ -64,17 +65,17 @@ def assemble(
         ended=max(record.started, record.ended or datetime.now(UTC)),
         status=record.status,
         reason=record.reason,
-        self_test=embedded,
+        self_test=self_test,
         seed=profile.seed,
         profile=profile,
-        hosts=[this_host("generator and target" if embedded else "generator")],
+        hosts=[this_host("generator and target" if beside else "generator")],
         steps=[_step(profile, record, step) for step in record.steps],
         hss=HssResult.model_validate(hss) if hss else None,
         pcrf=PcrfResult.model_validate(pcrf) if pcrf else None,
         signature=record.signature,
         idle=_usage(record.idle),
         ended_calls=EndedCalls.model_validate(record.ended_calls) if record.ended_calls else None,
-        core=CoreResult.model_validate(core) if core else None,
+        core=CoreResult.model_validate(core) if core and self_test else None,
         workers=[WorkerResult.model_validate(told) for _, told in sorted(record.workers.items())],
         thresholds=[_judge(threshold, record.steps) for threshold in _thresholds(profile)],
         exit_code=KEPT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from imsbench.host import addresses, choose
@@ -15,6 +16,9 @@ PORT_PS = 5063
 PORT_PC_FIRST = 40000
 PORT_PC_COUNT = 128
 """The ring of its protected client ports."""
+LAB_ICSCF_PORT = 4060
+LAB_SCSCF_PORT = 6060
+"""Ports of a lab's servers behind the P-CSCF."""
 _REPAIR_RATE = 50.0
 
 
@@ -112,6 +116,39 @@ def core_config(profile: Profile, node: Node) -> dict[str, Any]:
     }
 
 
+def lab_config(profile: Profile, node: Node) -> dict[str, Any]:
+    """What ``imsbench.lab.core`` is told: its variant, its part of the network, the core's settings."""
+    target, lab, ip_version = profile.target, profile.target.lab, profile.phones.ip_version
+    pcscf, icscf, scscf = lab_addresses(profile)
+    pcrf = [addresses.pcrf_address(ip_version), DIAMETER_PORT] if needs_pcrf(profile) else None
+    return node.as_config() | {
+        "variant": lab.variant,
+        "ip_version": ip_version,
+        "lab": {
+            "domain": population(profile).home_domain,
+            "pcscf": [pcscf, SIP_PORT],
+            "icscf": [icscf, LAB_ICSCF_PORT],
+            "scscf": [scscf, LAB_SCSCF_PORT],
+            "hss": [addresses.hss_address(ip_version), DIAMETER_PORT],
+            "pcrf": pcrf,
+            "phone_transport": profile.phones.transport,
+            "ipsec": {"entries": _ipsec_entries(profile)}
+            if profile.phones.ipsec != "off"
+            else None,
+            "children": lab.children,
+            "tcp_children": lab.tcp_children,
+            "shared_memory_mb": lab.shared_memory_mb,
+            "expires_s": target.expires,
+            "min_expires_s": target.min_expires,
+        },
+    }
+
+
+def lab_addresses(profile: Profile) -> list[str]:
+    """Addresses of a lab's P-CSCF, I-CSCF and S-CSCF."""
+    return addresses.lab_addresses(profile.phones.ip_version)
+
+
 def worker_config(
     profile: Profile,
     topology: Topology,
@@ -159,13 +196,13 @@ def drain_s(profile: Profile, step: Step) -> float:
 
 def needs_hss(profile: Profile) -> bool:
     """Whether this run starts the HSS simulator."""
-    return profile.target.kind == "embedded" or profile.simulators.hss is not None
+    return profile.target.kind in ("embedded", "lab") or profile.simulators.hss is not None
 
 
 def needs_pcrf(profile: Profile) -> bool:
     """Whether this run starts the PCRF simulator."""
     pcrf = profile.simulators.pcrf
-    if profile.target.kind == "embedded":
+    if profile.target.kind in ("embedded", "lab"):
         return pcrf is None or pcrf.enabled
     return pcrf is not None and pcrf.enabled
 
@@ -176,9 +213,20 @@ def simulators_of(profile: Profile) -> list[str]:
     return [name for name, wanted in needed if wanted]
 
 
-def played_for_core(profile: Profile) -> list[str]:
-    """The simulators of this run that serve a core which is not ours to start, by name."""
-    return simulators_of(profile) if profile.target.kind == "external" else []
+def awaited_connections(profile: Profile) -> dict[str, int]:
+    """How many Diameter connections of the core each simulator waits for before the load, by name.
+
+    Ours says itself when it is there. Of a core that is not ours one tells that it is on its way; a
+    lab's I-CSCF and S-CSCF connect to the HSS, its P-CSCF to the PCRF.
+    """
+    lab = {HSS: 2, PCRF: 1}
+    match profile.target.kind:
+        case "external":
+            return dict.fromkeys(simulators_of(profile), 1)
+        case "lab":
+            return {name: lab[name] for name in simulators_of(profile)}
+        case _:
+            return {}
 
 
 def needs_tun(profile: Profile) -> bool:
@@ -205,6 +253,11 @@ def _faults_config(faults: CallFaults) -> dict[str, Any]:
         "early_bye": distribution_config(faults.early_bye),
         "die_at_call": faults.die_at_call,
     }
+
+
+def _ipsec_entries(profile: Profile) -> int:
+    """Sets of associations of a lab's P-CSCF: a refresh takes one more until the first has expired."""
+    return profile.target.lab.ipsec_entries or math.ceil(1.5 * profile.subscribers.count)
 
 
 def _listen(simulator: Hss | Pcrf, address: str) -> list[Any]:

@@ -78,7 +78,7 @@ class Coordinator:
             deregister=deregister,
             pcap=pcap,
         )
-        target = sut.target_of(profile, lambda: self._crew.pid(topology.CORE))
+        target = sut.target_of(profile, lambda: self._launch.core_pids)
         tally = Tally(self._crew.receive, self._simulators) if observe else None
         self._load = Load(
             profile, watch, self._crew, self._workers, self._record, target, tally, source

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from imsbench.profile import Problem, Profile, ProfileError
 
-_TARGET_KINDS = ("embedded", "null")
+_TARGET_KINDS = ("embedded", "null", "lab")
 _SHARED = ("name", "version")
 _EMBEDDED_ONLY = (
     "ipsec", "expires", "min_expires", "reauthenticate", "delay", "loss_share", "call_faults",
@@ -17,7 +17,7 @@ _EMBEDDED_ONLY = (
 
 
 def with_target(profile: Profile, target: str) -> Profile:
-    """The same load against another target: "embedded", "null" or "ADDRESS:PORT"; ProfileError.
+    """The same load against another target: "embedded", "null", "lab" or "ADDRESS:PORT".
 
     What the profile says of its own target stays where the new one is of the same kind.
     """
@@ -34,12 +34,16 @@ def with_target(profile: Profile, target: str) -> Profile:
         values["target"].pop("limiter", None)  # it knows nobody, and limits nothing
     if kind == "external":
         values["target"]["pcscf"] = target
+    if kind == "lab":
+        values["target"] = {"kind": kind, "lab": old["lab"]} | {
+            name: old[name] for name in ("expires", "min_expires") if name in keep
+        }
     for name, simulator in values["simulators"].items():
         if simulator is None:
             continue
         if kind == "null" or (kind == "external" and simulator["listen"] is None):
             values["simulators"][name] = None
-        elif kind == "embedded":
+        elif kind != "external":
             simulator["listen"] = None
     return _validated(values, f"--target {target}")
 

@@ -17,8 +17,10 @@ from imsbench.run.crew import START_S, Crew
 from imsbench.run.events import Stage, Watcher
 from imsbench.run.exits import BROKEN, RunRefused
 
+LAB_S = 180.0
+"""How long the core of a lab may take to serve: in user-mode Linux it starts slowly."""
 CORE_S = 60.0
-"""How long an external core may take to connect to our HSS."""
+"""How long a core may take to connect to our HSS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class Modules:
     """The PCRF simulator."""
     core: str = "simulators.core"
     """The reference core, or the null target."""
+    lab: str = "imsbench.lab.core"
+    """The core of a lab."""
 
 
 DEFAULT_MODULES = Modules()
@@ -66,6 +70,8 @@ class Launch:
         self._keep_ladders = keep_ladders
         self._deregister = deregister
         self._pcap = pcap
+        self.core_pids: list[int] = []
+        """First processes of the target, once it is ready; they and their descendants are measured."""
 
     def run(self) -> None:
         """Until all are ready; ChildLost, Interrupted, RunRefused if that cannot be."""
@@ -78,7 +84,8 @@ class Launch:
             self._crew.start(name, modules[name], own_namespace=has_core)
             own += [name] if has_core else []
         if has_core:
-            self._crew.start(topology.CORE, self._modules.core)
+            lab = profile.target.kind == "lab"
+            self._crew.start(topology.CORE, self._modules.lab if lab else self._modules.core)
             own.append(topology.CORE)
         for name in self._workers:
             self._crew.start(name, self._modules.worker)
@@ -97,9 +104,7 @@ class Launch:
             self._crew.send(name, "config", **config_of[name](profile, node))
         self._crew.wait(self._simulators, "ready", START_S)
         if topology.CORE in nodes:
-            config = configs.core_config(profile, nodes[topology.CORE])
-            self._crew.send(topology.CORE, "config", **config)
-            self._crew.wait([topology.CORE], "ready", START_S)
+            self._configure_core(nodes[topology.CORE])
         for number, name in enumerate(self._workers):
             config = configs.worker_config(
                 profile,
@@ -111,10 +116,18 @@ class Launch:
             )
             self._crew.send(name, "config", **config)
         self._crew.wait(self._workers, "ready", START_S)
-        for name in configs.played_for_core(profile):
-            self._await_core(name, config_of[name](profile, topology.Node())["listen"])
+        for name, count in configs.awaited_connections(profile).items():
+            self._await_core(name, config_of[name](profile, topology.Node())["listen"], count)
 
-    def _await_core(self, simulator: str, listen: tuple[str, int]) -> None:
+    def _configure_core(self, node: topology.Node) -> None:
+        lab = self._profile.target.kind == "lab"
+        config = (configs.lab_config if lab else configs.core_config)(self._profile, node)
+        self._crew.send(topology.CORE, "config", **config)
+        ready = self._crew.wait([topology.CORE], "ready", LAB_S if lab else START_S)
+        # The child of a lab only watches the processes that are its core.
+        self.core_pids = ready[topology.CORE].get("pids", [self._crew.pid(topology.CORE)])
+
+    def _await_core(self, simulator: str, listen: tuple[str, int], count: int) -> None:
         """Wait until the core has connected to a simulator of ours; RunRefused if it does not.
 
         A core tries again every few seconds only, and without its HSS it refuses every phone.
@@ -124,7 +137,7 @@ class Launch:
         tell_at = 1.0
         while True:
             for name, message in self._crew.receive(0.5):
-                if name == simulator and message.get("counts", {}).get("connections"):
+                if name == simulator and message.get("counts", {}).get("connections", 0) >= count:
                     return
             waited_s = time.monotonic() - began_at
             if waited_s > CORE_S:

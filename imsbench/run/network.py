@@ -25,7 +25,11 @@ def plan(profile: Profile) -> Topology:
         if profile.target.kind == "external":
             return topology.external(ip_version, workers)
         return topology.embedded(
-            ip_version, workers, hss=configs.needs_hss(profile), pcrf=configs.needs_pcrf(profile)
+            ip_version,
+            workers,
+            hss=configs.needs_hss(profile),
+            pcrf=configs.needs_pcrf(profile),
+            core=configs.lab_addresses(profile) if profile.target.kind == "lab" else (),
         )
     except ValueError as error:
         raise exits.RunRefused(f"generator.workers: {error}", exits.HOST_LACKS) from error
@@ -34,7 +38,7 @@ def plan(profile: Profile) -> Topology:
 def become_capable(profile: Profile) -> None:
     """Get the privileges of a run, before anything else: the process may be executed again for it.
 
-    Embedded and null targets live in namespaces, which a user namespace can give; an external
+    Embedded and null targets and labs live in namespaces, which a user namespace can give; an external
     target is reached through the host's own network and needs root. RunRefused names what is
     refused.
     """

@@ -20,7 +20,7 @@ def needs(profile: Profile) -> limits.Needs:
         workers=profile.generator.workers,
         ip_version=phones.ip_version,
         connections_per_phone=_sockets_per_phone(profile),
-        embedded=profile.target.kind != "external",
+        embedded=profile.target.kind in ("embedded", "null"),
         tun=configs.needs_tun(profile),
         port_uc_first=phones.port_uc_first,
         port_uc_count=phones.port_uc_count,

@@ -79,11 +79,11 @@ class Target:
         return Memory(size, "pss", len(members)) if members else None
 
 
-def target_of(profile: Profile, core_pid: Callable[[], int]) -> Target:
-    """What to look at for a profile; ``core_pid`` gives the process of an embedded target."""
+def target_of(profile: Profile, core_pids: Callable[[], Iterable[int]]) -> Target:
+    """What to look at for a profile; ``core_pids`` gives the processes of a target that we started."""
     target = profile.target
     if target.kind != "external":
-        return Target(lambda: [core_pid()])
+        return Target(core_pids)
     if not target.pid_files and not target.commands:
         why = "its processes are not on this machine, or not named (target.pid_files, .commands)"
         return Target(lambda: (), absent=why)

@@ -13,6 +13,7 @@ External target: each worker has a veth pair to the host's namespace (``imsb0`` 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,9 +92,14 @@ class Topology:
     """Each worker's slice of the phones' prefix."""
 
 
-def embedded(ip_version: int, workers: int, *, hss: bool, pcrf: bool) -> Topology:
-    """The topology of an embedded target with these simulators; the null target has none."""
-    nodes = {CORE: Node(addresses=[addresses.pcscf_address(ip_version)])}
+def embedded(
+    ip_version: int, workers: int, *, hss: bool, pcrf: bool, core: Sequence[str] = ()
+) -> Topology:
+    """The topology of a target that the run starts, with these simulators; the null target has none.
+
+    core: the addresses of the core, where it has others than the reference core.
+    """
+    nodes = {CORE: Node(addresses=[*core] or [addresses.pcscf_address(ip_version)])}
     topology = Topology(ip_version, nodes, [], [])
     if hss:
         _add_simulator(topology, _HSS_LINK, HSS, addresses.hss_address(ip_version))

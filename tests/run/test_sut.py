@@ -93,7 +93,7 @@ def test_a_target_that_is_not_here_has_nulls_and_the_reason() -> None:
         "name: x\nsubscribers: {count: 2}\nphases: [{fill: {rate: 1, to: 2}}]\n"
         "target: {kind: external, pcscf: '192.0.2.1:5060'}\n"
     )
-    target = sut.target_of(profile, os.getpid)
+    target = sut.target_of(profile, lambda: [os.getpid()])
     told = used(target, 0.2)
     assert (told["cpu_cores"], told["memory_rss_bytes"]) == (None, None)
     assert "target.pid_files" in told["note"]
@@ -107,7 +107,7 @@ def test_an_external_target_is_found_by_file_and_by_command(tmp_path: Path) -> N
         "name: x\nsubscribers: {count: 2}\nphases: [{fill: {rate: 1, to: 2}}]\n"
         f"target: {{kind: external, pcscf: '192.0.2.1:5060', pid_files: ['{pid_file}']}}\n"
     )
-    memory = sut.target_of(profile, lambda: 0).memory()
+    memory = sut.target_of(profile, lambda: [0]).memory()
     assert memory is not None
     mark = f"sleep-of-test-{os.getpid()}"
     code = "import sys; print('there', flush=True); sys.stdin.read()"
