@@ -25,6 +25,9 @@ from simulators.framing import HEADER_LENGTH, serialize_header
 VENDOR_3GPP = 10415
 VENDOR_ETSI = 13019
 
+RELAY = 0xFFFFFFFF
+"""Application id of a relay (RFC 6733 §11.3)."""
+
 FLAG_REQUEST, FLAG_PROXIABLE, FLAG_ERROR, FLAG_RETRANSMIT = 0x80, 0x40, 0x20, 0x10
 """Command flags of the header (RFC 6733 §3)."""
 
@@ -280,6 +283,11 @@ class Capabilities(DiameterMessage):
         for one in self.vendor_specific_application_id:
             ids |= {one.auth_application_id or 0, one.acct_application_id or 0}
         return ids - {0}
+
+    @property
+    def relays(self) -> bool:
+        """Whether the sender passes on messages of any application (RFC 6733 §2.4)."""
+        return RELAY in self.applications()
 
 
 class CapabilitiesExchangeRequest(Capabilities):

@@ -71,6 +71,8 @@ class Connection(asyncio.Protocol):
         """Origin-Host of the other side, once capabilities are exchanged."""
         self.remote_realm: bytes | None = None
         """Its Origin-Realm."""
+        self.relays = False
+        """Whether it passes on what is for others (RFC 6733 §2.8.1)."""
         self.opened: asyncio.Future[None] = loop.create_future()
         """Done when capabilities are exchanged; NoConnection if they cannot be."""
         self.ended: asyncio.Future[None] = loop.create_future()
@@ -346,7 +348,7 @@ class Connection(asyncio.Protocol):
 
     def _on_cer(self, cer: CapabilitiesExchangeRequest) -> None:
         ours = self.peer.applications.keys()
-        if cer.applications().isdisjoint(ours) and 0xFFFFFFFF not in cer.applications():
+        if cer.applications().isdisjoint(ours) and not cer.relays:
             self._send(cer.answer(result_code=Result.NO_COMMON_APPLICATION, **self._capabilities()))
             self._fail("no_common_application", str(cer.origin_host))
             return
@@ -367,6 +369,7 @@ class Connection(asyncio.Protocol):
         again = self.remote_host is not None
         self.remote_host = capabilities.origin_host
         self.remote_realm = capabilities.origin_realm
+        self.relays = capabilities.relays
         if not again:
             self.peer.opened(self)
             self.opened.set_result(None)

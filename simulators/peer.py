@@ -9,9 +9,9 @@
     await peer.close()                                       DPR, DPA, then the sockets
 
 ``request`` fills in Session-Id, Origin-Host, Origin-Realm and Destination-Realm where they are None; with
-Destination-Host set it goes to the peer of that name. It raises NoConnection, AnswerTimeout or BadAnswer,
-all of them PeerError. An answer is a message of the request's answer class, or an ErrorAnswer where the
-E bit is set; ``answer.outcome`` is "2001" or "exp. 2002".
+Destination-Host set it goes to the peer of that name, or to a relay. It raises NoConnection,
+AnswerTimeout or BadAnswer, all of them PeerError. An answer is a message of the request's answer class, or
+an ErrorAnswer where the E bit is set; ``answer.outcome`` is "2001" or "exp. 2002".
 
 ``on_request(request, connection)`` returns the answer (``request.answer(result_code=Result.SUCCESS)``), an
 awaitable of it, or None for silence; Origin-Host and -Realm are filled in. It may raise BadMessage to refuse
@@ -140,14 +140,16 @@ class Peer:
         return await connection.request(message, timeout_s)
 
     def connection_to(self, destination_host: bytes | None = None) -> Connection | None:
-        """The open connection to the peer of this name, or any; one that is not suspect if possible."""
-        best = None
-        for connection in reversed(self.connections):  # the newest: an older one may be half open
-            if destination_host in (None, connection.remote_host):
-                if not connection.suspect:
-                    return connection
-                best = connection
-        return best
+        """The open connection to the peer of this name, else to a relay; without a name any.
+
+        One that is not suspect if possible, and the newest: an older one may be half open.
+        """
+        open_ones = self.connections[::-1]
+        if destination_host is not None:
+            named = [one for one in open_ones if one.remote_host == destination_host]
+            # RFC 6733 §6.1.4: who is no peer of ours is reached through a relay
+            open_ones = named or [one for one in open_ones if one.relays]
+        return min(open_ones, key=lambda one: one.suspect, default=None)
 
     async def close(self, cause: DisconnectCause = DisconnectCause.REBOOTING) -> None:
         """Stop listening and reconnecting; DPR on every open connection, then close all."""

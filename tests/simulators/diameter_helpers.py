@@ -20,11 +20,11 @@ T = TypeVar("T")
 M = TypeVar("M", bound=DiameterMessage)
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run one test's coroutine, never longer than ten seconds."""
+def run(work: Coroutine[Any, Any, T], limit_s: float = 10.0) -> T:
+    """Run one test's coroutine, never longer than ten seconds or what is given."""
 
     async def bounded() -> T:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(limit_s):
             return await work
 
     return asyncio.run(bounded())

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from simulators.base import (
+    RELAY,
     CapabilitiesExchangeAnswer,
     DeviceWatchdogAnswer,
     DeviceWatchdogRequest,
@@ -379,6 +380,34 @@ def test_requests_go_to_the_peer_that_is_named() -> None:
                 await server.request(request)
             for client in clients:
                 await client.close()
+
+    run(scenario())
+
+
+def test_who_is_no_peer_is_reached_through_a_relay() -> None:
+    async def scenario() -> None:
+        async with serving() as (server, address):
+            relay = await RawPeer.connect(address, exchange=False)
+            names = {"origin_host": b"relay", "auth_application_id": [RELAY]}
+            relay.send(cer(vendor_specific_application_id=[], **names).as_bytes())
+            assert (await relay.answer(CapabilitiesExchangeAnswer)).result_code == 2001
+            client = peer("scscf1", on_request=serve)
+            await client.connect(*address)
+            request = ask()
+            request.destination_host = b"scscf1"
+            assert (await server.request(request)).origin_host == b"scscf1"
+            beyond = ask()
+            beyond.destination_host = b"scscf2"
+            waiting = asyncio.create_task(server.request(beyond))
+            data = await relay.receive()
+            asked = decode(data, parse_header(data), type(beyond))
+            assert asked.destination_host == b"scscf2"
+            relay.send(
+                asked.answer(result_code=2001, origin_host=b"scscf2", origin_realm=b"r").as_bytes()
+            )
+            assert (await waiting).origin_host == b"scscf2"
+            await client.close()
+            await relay.close()
 
     run(scenario())
 
