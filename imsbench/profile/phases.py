@@ -98,7 +98,8 @@ class Calls(Settings):
     """Calls a phone may have at once."""
     watch_release: Duration = 0.0
     """Seconds, at most, that the target's memory is watched for after the last call, until 5 % of what
-    the calls had added are left; the published form has 300 s. 0: not watched."""
+    the calls had added are left; the published form has 300 s. Where that never comes the same calls
+    are made once more, in no table: new memory for them means that it grows. 0: not watched."""
 
     @model_validator(mode="after")
     def _check(self) -> Calls:

@@ -180,12 +180,8 @@ def _count(simulator: SimulatorResult, command: str) -> int:
 
 
 def everything(result: RunResult) -> list[StepKpis]:
-    """All that the phones did: in steps, in repairs, and outside."""
-    parts: list[StepKpis] = []
-    for done in result.steps:
-        parts.append(done.kpis)
-        if done.repair is not None:
-            parts.append(done.repair.kpis)
+    """All that the phones did: in steps, beside them, and outside."""
+    parts = [kpis for done in result.steps for kpis in (done.kpis, *done.beside)]
     return parts + [worker.outside for worker in result.workers if worker.outside is not None]
 
 

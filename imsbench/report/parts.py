@@ -165,6 +165,16 @@ class EndedCalls(Told):
     """Seconds from the last BYE's 200 until only 5 % of the growth was left; null: never, in 300 s."""
     again: Literal["", "reused", "grows"] = ""
     """Where it was never released: whether a second batch of calls adds less than 5 %, or more."""
+    step: int | None = None
+    """The step whose calls they were: of several that were watched, the one whose calls left most."""
+    watched_s: float | None = None
+    """How long it was watched for at most, seconds."""
+    growth_bytes: int | None = None
+    """What the calls had added at their height."""
+    kept_bytes: int | None = None
+    """What was left of that when it had been watched long enough; null: it was released."""
+    added_bytes: int | None = None
+    """What the second batch then added to the height of the first; null: there was none."""
 
 
 class CommandResult(Told):

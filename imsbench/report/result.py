@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 import pydantic_core
 from pydantic import AfterValidator, AwareDatetime, Field, ValidationError, model_validator
 
+from imsbench.kpi.kpis import StepKpis
 from imsbench.kpi.sessions import SessionKpis
 from imsbench.kpi.thresholds import State, parse_threshold
 from imsbench.profile import Profile
@@ -95,6 +96,14 @@ class StepResult(Part):
     """What the target used in it; null: not measured."""
     repair: Repair | None = None
     """The fill before it, if its precondition had to be restored."""
+    second_batch: KpisField | None = None
+    """What the same calls did a second time, to see whether their memory grows; in no table."""
+
+    @property
+    def beside(self) -> list[StepKpis]:
+        """What was done for it and is in no table."""
+        repair = [] if self.repair is None else [self.repair.kpis]
+        return repair if self.second_batch is None else [*repair, self.second_batch]
 
     @property
     def valid(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Literal
 from imsbench.profile import Step, spell_duration
 from imsbench.report import usage
 from imsbench.report.form import DASH, cell, spell_bytes, spell_rate, table
+from imsbench.report.parts import EndedCalls
 from imsbench.report.result import RunResult, StepResult
 from imsbench.report.tables import Lines, Pair, name_of, pairs
 
@@ -110,7 +111,21 @@ def _ended_calls(result: RunResult) -> Row:
             "measured; no second batch of calls decides",
         )
     said = {"reused": "Kept, and reused by new calls", "grows": "Kept, and grows with new calls"}
-    return item, said[found.again], "measured: a second identical batch of calls"
+    return item, said[found.again], f"measured: a second identical batch of calls{_amounts(found)}"
+
+
+def _amounts(found: EndedCalls) -> str:
+    """What the calls took, left and took again, in words."""
+    if found.growth_bytes is None or found.kept_bytes is None or found.added_bytes is None:
+        return ""
+    watched = f" after {spell_duration(found.watched_s)}" if found.watched_s else ""
+    added = "nothing"
+    if found.added_bytes > 0:
+        added = spell_bytes(found.added_bytes)
+    return (
+        f" added {added}; {spell_bytes(max(0, found.kept_bytes))} of the first one's "
+        f"{spell_bytes(found.growth_bytes)} were left{watched}"
+    )
 
 
 def limits(result: RunResult) -> Lines:

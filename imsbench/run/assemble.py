@@ -116,6 +116,7 @@ def _step(profile: Profile, run: RunRecord, record: StepRecord) -> StepResult:
         findings=_step_findings(record),
         sut=_usage(record.sut),
         repair=_repair(record.repairs),
+        second_batch=_second_batch(record.again),
     )
 
 
@@ -179,6 +180,16 @@ def _repair(rounds: list[StepRecord]) -> Repair | None:
         rounds=len(rounds),
         kpis=kpis,
     )
+
+
+def _second_batch(record: StepRecord | None) -> StepKpis | None:
+    """All that a second batch of calls did, the repair before it included."""
+    if record is None:
+        return None
+    kpis = StepKpis()
+    for one in (*record.repairs, record):
+        kpis.merge(one.kpis)
+    return kpis
 
 
 def _thresholds(profile: Profile) -> list[Threshold]:
@@ -252,9 +263,8 @@ def _silent_children(profile: Profile, result: RunResult) -> list[str]:
 
 
 def _target_failed(result: RunResult) -> bool:
-    """Whether any procedure failed, in a step or in a repair."""
-    parts = [done.kpis for done in result.steps]
-    parts += [done.repair.kpis for done in result.steps if done.repair is not None]
+    """Whether any procedure failed, in a step or beside it."""
+    parts = [kpis for done in result.steps for kpis in (done.kpis, *done.beside)]
     return any(kpis.totals()["failed"] for kpis in parts)
 
 

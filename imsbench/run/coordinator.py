@@ -146,9 +146,7 @@ class Coordinator:
         """A step that the end of the run cut short: counted up to there, and marked incomplete."""
         if not self._record.steps:
             return
-        record = self._record.steps[-1]
-        if record.repairs and not record.repairs[-1].complete:
-            record = record.repairs[-1]
+        record = self._record.steps[-1].under_way
         if not record.complete and message["step"] == record.step.index:
             record.add(message)
             record.elapsed_s = time.monotonic() - record.started_at

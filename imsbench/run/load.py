@@ -19,7 +19,7 @@ from imsbench.run.events import Stage, StepEnded, StepStarted, Watcher
 from imsbench.run.exits import UNVOUCHED
 from imsbench.run.orders import Order, Source, of_profile, step_config
 from imsbench.run.record import RunRecord, StepRecord
-from imsbench.run.release import Release
+from imsbench.run.release import Release, graver
 from imsbench.run.tally import Tally
 
 UNREACHED_ATTEMPTS = 20
@@ -170,18 +170,27 @@ class Load:
                 raise ChildLost(min(missing), reason, UNVOUCHED)
 
     def _watch_release(self, record: StepRecord) -> None:
-        """Watch the target's memory after calls, where the profile wants it."""
+        """Watch the target's memory after calls, where the profile wants it; a second batch decides."""
         step = record.step
         limit_s = step.calls.watch_release if step.calls is not None else 0.0
         loaded = (record.sut or {}).get("memory_rss_bytes")
         if not limit_s or loaded is None:
             return
         self._watch(Stage(f"watching what the calls leave in memory, {limit_s:g} s at most"))
-        self._release.watch(step, loaded, limit_s, self._target, self._crew.receive)
-        self._record.ended_calls = {
-            "released_s": self._release.released_s,
-            "again": self._release.again,
-        }
+        if self._release.watch(loaded, limit_s, self._target, self._crew.receive):
+            self._watch(Stage("it was not released: the same calls once more decide"))
+            self._second_batch(record)
+        told = self._release.told(step)
+        self._record.ended_calls = graver(self._record.ended_calls, told)
+
+    def _second_batch(self, record: StepRecord) -> None:
+        """The same calls once more, in no table: do they take new memory, or what the first left?"""
+        record.again = again = StepRecord(record.step)
+        self._repair(again)
+        self._drive(again, repair=False)
+        loaded = (again.sut or {}).get("memory_rss_bytes")
+        if loaded is not None:
+            self._release.decide(loaded)
 
     def _check_target(self, record: StepRecord, ticks: list[Message]) -> None:
         """TargetUnreached where the run's first registrations all failed to connect."""

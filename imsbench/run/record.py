@@ -46,6 +46,16 @@ class StepRecord:
     """Whether every worker ended it; False: the run ended within it."""
     repairs: list[StepRecord] = field(default_factory=list)
     """The rounds of fills that restored this step's precondition, outside the statistics."""
+    again: StepRecord | None = None
+    """The same calls a second time, outside the statistics: does their memory grow?"""
+
+    @property
+    def under_way(self) -> StepRecord:
+        """What of this step was driven last: a repair, the step, or its second batch."""
+        if self.again is not None:
+            return self.again.under_way
+        last = self.repairs[-1] if self.repairs else None
+        return last if last is not None and not last.complete else self
 
     def add(self, message: Json) -> None:
         """Take one worker's ``step_done``."""

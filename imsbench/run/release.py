@@ -1,21 +1,20 @@
 """What becomes of the target's memory when calls have ended.
 
 It counts as released when only 5 % are left of what the calls had added to what the registered phones
-took before. Where that never comes, a second batch of the same calls decides: memory that the target
-keeps but uses again does not grow ("reused"); else it "grows".
+took before. Where that does not come in time, a second batch of the same calls decides: memory that the
+target keeps but uses again does not grow ("reused"); else it "grows".
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from imsbench.profile import Step
 from imsbench.run.sut import RELEASED_SHARE, Target
 
-_Batch = tuple[float, int, str]
 _MEANINGFUL_BYTES = 1 << 20
 """Less growth than this is noise: nothing had been taken that could be released."""
 
@@ -30,18 +29,30 @@ class Release:
     """At their height."""
     released_s: float | None = None
     """Seconds from the last call's end until it was released; None: not, or not yet."""
-    again: Literal["", "reused", "grows"] = ""
-    """Where it was not: what a second batch did."""
+    kept: int | None = None
+    """What was left of the growth when it had been watched long enough; None: not so."""
+    added: int | None = None
+    """What a second batch then added; None: there was none, or its memory could not be read."""
     _calls_between: int = 0
-    _kept: dict[_Batch, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def growth(self) -> int:
+        """What the calls had added at their height, bytes."""
+        return self.loaded - self.baseline
 
     @property
     def limit(self) -> float:
         """Memory at or below this counts as released, bytes."""
-        growth = self.loaded - self.baseline
-        if growth < _MEANINGFUL_BYTES:
-            return float(self.loaded)
-        return self.baseline + RELEASED_SHARE * growth
+        if self.growth < _MEANINGFUL_BYTES:
+            return float(max(self.loaded, self.baseline + _MEANINGFUL_BYTES))
+        return self.baseline + RELEASED_SHARE * self.growth
+
+    @property
+    def again(self) -> Literal["", "reused", "grows"]:
+        """What the second batch decided; empty: nothing."""
+        if self.added is None:
+            return ""
+        return "reused" if self.added < RELEASED_SHARE * self.growth else "grows"
 
     def before(self, step: Step, size: int) -> None:
         """A step is about to begin; ``size`` is the memory now, bytes.
@@ -53,15 +64,10 @@ class Release:
             self.baseline = size
         self._calls_between = calls_between
 
-    def began(self, step: Step, loaded: int) -> None:
+    def began(self, loaded: int) -> None:
         """The calls of a step have ended; ``loaded`` is the memory at their height, bytes."""
         self.loaded = loaded
-        self.released_s = None
-        before = self._kept.pop(_batch(step), None)
-        if before is not None:
-            first_loaded, first_growth = before
-            added = loaded - first_loaded
-            self.again = "reused" if added < RELEASED_SHARE * first_growth else "grows"
+        self.released_s = self.kept = self.added = None
 
     def look(self, elapsed_s: float, size: int) -> bool:
         """Whether it is released now, so long after the last call."""
@@ -70,32 +76,48 @@ class Release:
         return self.released_s is not None
 
     def watch(
-        self,
-        step: Step,
-        loaded: int,
-        limit_s: float,
-        target: Target,
-        wait: Callable[[float], object],
-    ) -> None:
+        self, loaded: int, limit_s: float, target: Target, wait: Callable[[float], object]
+    ) -> bool:
         """Look at the target every second until it is released, gone, or watched long enough.
 
-        wait: passes so many seconds, and raises what ends the run.
+        True where a second batch has to decide. wait: passes so many seconds, and raises what ends the
+        run.
         """
-        self.began(step, loaded)
+        self.began(loaded)
         ended_at = time.monotonic()
+        size = loaded
         while (elapsed_s := time.monotonic() - ended_at) <= limit_s:
             memory = target.memory()
             if memory is None or self.look(elapsed_s, memory.size):
-                return
+                return False
+            size = memory.size
             wait(1.0)
-        self.gave_up(step)
+        self.kept = size - self.baseline
+        return True
 
-    def gave_up(self, step: Step) -> None:
-        """It was watched long enough; a second batch may follow."""
-        self._kept[_batch(step)] = self.loaded, self.loaded - self.baseline
+    def decide(self, loaded: int) -> None:
+        """The second batch has ended; ``loaded`` is the memory at its height, bytes."""
+        self.added = loaded - self.loaded
+
+    def told(self, step: Step) -> dict[str, Any]:
+        """What became of the memory of a step's calls, as the result has it."""
+        return {
+            "step": step.index,
+            "watched_s": step.calls.watch_release if step.calls is not None else 0.0,
+            "released_s": self.released_s,
+            "growth_bytes": self.growth,
+            "kept_bytes": self.kept,
+            "added_bytes": self.added,
+            "again": self.again,
+        }
 
 
-def _batch(step: Step) -> _Batch:
-    """What makes two batches of calls the same."""
-    assert step.calls is not None
-    return step.rate, step.registered, step.calls.model_dump_json()
+def graver(known: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
+    """The one of two that a table of one row must tell: what grows, what is kept, what took longest."""
+
+    def gravity(told: dict[str, Any]) -> tuple[int, float]:
+        if told["released_s"] is not None:
+            return 0, told["released_s"]
+        return {"reused": 1, "": 2, "grows": 3}[told["again"]], float(told["growth_bytes"])
+
+    return new if known is None or gravity(new) >= gravity(known) else known
