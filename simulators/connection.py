@@ -167,6 +167,11 @@ class Connection(asyncio.Protocol):
             self._transport.close()
             await asyncio.shield(self.ended)
 
+    def abort(self) -> None:
+        """Close at once, without a DPR."""
+        if self._transport is not None:
+            self._transport.abort()
+
     def _send_request(self, message: DiameterMessage) -> asyncio.Future[DiameterMessage]:
         peer = self.peer
         future: asyncio.Future[DiameterMessage] = self._loop.create_future()

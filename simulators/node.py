@@ -9,14 +9,19 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from weakref import WeakSet
 
 from imsbench.distribution import Distribution
 from imsbench.histogram import Histogram
 from simulators.base import Application, DiameterMessage, experimental
-from simulators.peer import Connection, Peer
+from simulators.faults import Done, Lasting, SteadyFaults, Striking, TimedFaults, What
+from simulators.peer import Connection, Peer, PeerError
+from simulators.timers import Timers
+
+_ALL: frozenset[What] = frozenset(("error", "silence", "delay"))
 
 
 class Procedures(Protocol):
@@ -41,6 +46,8 @@ class Injection:
     """Result-Code of those; an Experimental-Result-Code if it is one of the application's own."""
     silence_share: float = 0.0
     """Share of requests never answered, 0..1; they change nothing."""
+    faults: Sequence[Mapping[str, Any]] = ()
+    """What goes wrong with chosen commands (simulators.faults)."""
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Injection:
@@ -50,6 +57,7 @@ class Injection:
             error_share=float(config["error_share"]),
             error_result=int(config["error_result"]),
             silence_share=float(config.get("silence_share", 0.0)),
+            faults=list(config.get("faults", ())),
         )
 
 
@@ -64,12 +72,16 @@ class CommandStats:
     response_time: Histogram = field(default_factory=Histogram)
     """Last byte read -> first byte written, waiting behind others and injected latency included."""
 
+    delayed: Histogram = field(default_factory=Histogram)
+    """The same of the answers that a fault delayed, which are not among the others."""
+
     def to_json(self) -> dict[str, Any]:
         """For the control channel."""
         return {
             "count": self.count,
             "results": dict(self.results),
             "response_time": self.response_time.to_json(),
+            "delayed": self.delayed.to_json(),
         }
 
 
@@ -105,8 +117,17 @@ class Node:
         self.commands: dict[str, CommandStats] = {}
         """What was answered, by command."""
         self._served = served
-        self._injection = injection or Injection()
+        self._seed = seed
+        self.inject(injection or Injection())
         self._random = random.Random(f"{self.name.lower()} injection {seed}")
+        self._timers = Timers()
+        self._delayed: WeakSet[DiameterMessage] = WeakSet()
+
+    def inject(self, injection: Injection) -> None:
+        """Do this wrong from now on."""
+        self._latency = injection.latency
+        self.faults = SteadyFaults(_faults_of(injection), f"{self.name.lower()} {self._seed}")
+        """What goes wrong on purpose, and how often it did; the shares of all requests come last."""
 
     # --- for a subclass to say ------------------------------------------------------------------------
 
@@ -125,8 +146,33 @@ class Node:
         """
         raise NotImplementedError
 
+    def strikes(self) -> Mapping[str, Striking]:
+        """The timed faults that strike a number of what it holds, by name."""
+        raise NotImplementedError
+
     def answered(self, request: DiameterMessage, answer: DiameterMessage) -> None:
         """An answer has just been written."""
+
+    def timed_faults(self) -> TimedFaults:
+        """What can be ordered of it at an instant."""
+        lasting: dict[str, Lasting] = {f"{self.name.lower()}_restart": self.peer.restart}
+        return TimedFaults(lasting, self.strikes())
+
+    async def close(self) -> None:
+        """Leave its peers, and answer nothing any more."""
+        self._timers.close()
+        await self.peer.close()
+
+    async def each(self, name: str, work: Sequence[Awaitable[object]]) -> Done:
+        """Send all at once; each failure is counted. How many were answered, how many failed."""
+        failed = 0
+        for result in await asyncio.gather(*work, return_exceptions=True):
+            if isinstance(result, (LookupError, PeerError)):
+                self.peer.counters[f"{name}_failed"] += 1
+                failed += 1
+            elif isinstance(result, BaseException):
+                raise result
+        return len(work) - failed, failed
 
     # --- measured -------------------------------------------------------------------------------------
 
@@ -141,7 +187,8 @@ class Node:
     def to_json(self) -> dict[str, Any]:
         """What it measured, for the ``result`` message."""
         commands = {name: stats.to_json() for name, stats in self.commands.items()}
-        return {"commands": commands, "counters": self.counters()} | self.state()
+        faults = {"steady_faults": self.faults.to_json()}
+        return {"commands": commands, "counters": self.counters()} | faults | self.state()
 
     # --- private --------------------------------------------------------------------------------------
 
@@ -156,17 +203,26 @@ class Node:
     def _serve(
         self, request: DiameterMessage, connection: Connection
     ) -> DiameterMessage | Awaitable[DiameterMessage] | None:
-        injection = self._injection
-        if injection.silence_share and self._random.random() < injection.silence_share:
+        fault = self.faults.strike(_ALL, self.command_names[request.code])
+        delay_s = self._latency.draw(self._random) if self._latency.mean_s else 0.0
+        if fault is None:
+            answer = self._served.answer(request)
+        elif fault.what == "silence":
             self.peer.counters["silences_injected"] += 1
             return None
-        if injection.error_share and self._random.random() < injection.error_share:
+        elif fault.what == "error":
             self.peer.counters["errors_injected"] += 1
-            answer = self._error(request, injection.error_result)
+            answer = self._error(request, fault.code)
         else:
+            self.peer.counters["delays_injected"] += 1
             answer = self._served.answer(request)
-        delay_s = injection.latency.draw(self._random) if injection.latency.mean_s else 0.0
-        return _later(answer, delay_s) if delay_s else answer
+            self._delayed.add(request)
+            delay_s += fault.draw(self._random)
+        return self._later(answer, delay_s) if delay_s else answer
+
+    async def _later(self, answer: DiameterMessage, delay_s: float) -> DiameterMessage:
+        await self._timers.sleep(delay_s)
+        return answer
 
     def _error(self, request: DiameterMessage, result: int) -> DiameterMessage:
         if result in self.experimental_results:
@@ -183,10 +239,22 @@ class Node:
             stats = self.commands[name] = CommandStats()
         stats.count += 1
         stats.results[answer.outcome] += 1
-        stats.response_time.record(time_s)
+        if request in self._delayed:  # a fault, not the response time that is configured and judged
+            stats.delayed.record(time_s)
+        else:
+            stats.response_time.record(time_s)
         self.answered(request, answer)
 
 
-async def _later(answer: DiameterMessage, delay_s: float) -> DiameterMessage:
-    await asyncio.sleep(delay_s)
-    return answer
+def _faults_of(injection: Injection) -> list[Mapping[str, Any]]:
+    """All steady faults: those of chosen commands, then those of all."""
+    shares: tuple[tuple[What, float], ...] = (
+        ("silence", injection.silence_share),
+        ("error", injection.error_share),
+    )
+    of_all: list[Mapping[str, Any]] = [
+        {"what": what, "names": (), "share": share, "code": injection.error_result, "delay": {}}
+        for what, share in shares
+        if share
+    ]
+    return [*injection.faults, *of_all]

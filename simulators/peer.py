@@ -164,6 +164,24 @@ class Peer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    async def restart(self, down_s: float) -> None:
+        """Be gone as a process that is restarted: connections reset, nobody listens; then listen again.
+
+        OSError if somebody else has the address by then. What the node holds is kept.
+        """
+        addresses = [server.sockets[0].getsockname()[:2] for server in self._servers]
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        for connection in list(self._all):
+            connection.abort()
+        self.counters["restarts_injected"] += 1
+        await asyncio.sleep(down_s)
+        self.origin_state_id += 1  # RFC 6733 §8.16
+        for host, port in addresses:
+            if not self._closing:
+                await self.listen(host, port)
+
     def new_session_id(self) -> str:
         """A Session-Id that is never used again (RFC 6733 §8.8)."""
         self._session_low += 1

@@ -63,6 +63,7 @@ def config_of(name: str, settings: Any, profile: Any) -> dict[str, Any]:
         "response_time": distribution_config(settings.response_time),
         "error_share": settings.error_share,
         "error_result": settings.error_result,
+        "faults": [one.as_config() for one in settings.faults],
         "seed": profile.seed,
     }
 
@@ -85,6 +86,7 @@ class Control:
         self._node = node
         self._channel = channel
         self._lag = LoopLag()
+        self._faults = node.timed_faults()
         channel.setblocking(False)
         asyncio.get_running_loop().add_reader(channel.fileno(), self._on_readable)
 
@@ -96,19 +98,22 @@ class Control:
                 counts=self._node.counts() | {"connections": len(self._node.peer.connections)},
                 cpu_s=time.process_time(),
                 stalls=self._lag.take_stalls(),
+                timed_faults=self._faults.to_json(),
             )
             try:
                 await asyncio.wait_for(self.stopped.wait(), TICK_S)
             except TimeoutError:
                 continue
         asyncio.get_running_loop().remove_reader(self._channel.fileno())
-        await self._node.peer.close()
+        await self._faults.close()
+        await self._node.close()
         self._lag.close()
         self._channel.send(
             "result",
             cpu_s=time.process_time(),
             stalls=self._lag.take_stalls(),
             loop_lag=self._lag.histogram.to_json(),
+            timed_faults=self._faults.to_json(),
             **self._node.to_json(),
         )
 
@@ -125,6 +130,9 @@ class Control:
     def _on_message(self, message: Mapping[str, Any]) -> None:
         if message["type"] == "stop":
             self.stopped.set()
+            return
+        if message["type"] == "fault":
+            self._faults.order(message)
             return
         work = self._node.on_control(message)
         if work is not None:
@@ -243,7 +251,7 @@ async def _serve_until_signal(role: Role, config: Mapping[str, Any]) -> None:
         log.info("%s: %d answered (by result: %s)", name, stats.count, results)
     for name, value in node.state().items():
         log.info("%s: %s", name, value)
-    await node.peer.close()
+    await node.close()
 
 
 def _settle() -> None:

@@ -23,8 +23,8 @@ from heapq import heappop, heappush
 from math import inf
 from typing import Any
 
-from imsbench.engine.timerfd import TimerFd
 from imsbench.histogram import Histogram
+from imsbench.host.timerfd import TimerFd
 
 PROBE_S = 0.02
 _EVENTS_A_TURN = 512

@@ -1,5 +1,13 @@
 """Profiles: one benchmark in one YAML file, checked as a whole before anything starts."""
 
+from imsbench.profile.faults import (
+    PLAYED_BY,
+    HssFault,
+    PcrfFault,
+    TargetFault,
+    TimedFault,
+    faults_of_step,
+)
 from imsbench.profile.fields import (
     Distribution,
 )
@@ -31,6 +39,7 @@ from imsbench.profile.units import (
 )
 
 __all__ = [
+    "PLAYED_BY",
     "CallFaults",
     "Calls",
     "Cycle",
@@ -39,7 +48,9 @@ __all__ = [
     "Generator",
     "Hold",
     "Hss",
+    "HssFault",
     "Pcrf",
+    "PcrfFault",
     "Phase",
     "Phones",
     "Problem",
@@ -49,6 +60,9 @@ __all__ = [
     "Step",
     "Subscribers",
     "Target",
+    "TargetFault",
+    "TimedFault",
+    "faults_of_step",
     "load_profile",
     "parse_duration",
     "parse_profile",

@@ -9,6 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from imsbench.profile.erlang import lacking_phones
+from imsbench.profile.faults import TimedFault, unplayed
 from imsbench.profile.mechanisms import lonely
 from imsbench.profile.model import (
     Generator,
@@ -60,6 +61,7 @@ def disagreements(sections: Mapping[str, object]) -> list[Disagreement]:
     if target and simulators:
         found += _simulator("hss", "HSS", target, simulators.hss)
         found += _simulator("pcrf", "PCRF", target, simulators.pcrf)
+        found += _faults(sections.get("faults"), target, simulators)
     return found
 
 
@@ -84,6 +86,19 @@ def _simulator(
         yield f"{path}.listen", f"is for external targets; this one finds its {title}"
     elif target.kind == "external" and settings.listen is None:
         yield f"{path}.listen", f"is needed: where the external target finds the {title}"
+
+
+def _faults(faults: object, target: Target, simulators: Simulators) -> Iterator[Disagreement]:
+    """Timed faults of what the run has not; steady ones stand where the simulator does."""
+    ours = target.kind in ("embedded", "lab")
+    played = {
+        "hss": ours or simulators.hss is not None,
+        "pcrf": simulators.pcrf.enabled if simulators.pcrf is not None else ours,
+    }
+    timed = faults if isinstance(faults, (list, tuple)) else ()
+    yield from unplayed([one for one in timed if isinstance(one, TimedFault)], target.kind, played)
+    if target.kind == "null" and target.faults:
+        yield "target.faults", "are for embedded targets: a null target answers at once"
 
 
 def _phases(count: int, phases: Sequence[object]) -> Iterator[Disagreement]:

@@ -13,7 +13,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from imsbench.profile.agreement import disagreements
-from imsbench.profile.plan import Profile
+from imsbench.profile.faults import misplaced
+from imsbench.profile.model import Generator
+from imsbench.profile.plan import Profile, expand
 from imsbench.profile.source import Problem, Source, spell_path
 
 _LARGEST = 1_000_000
@@ -134,8 +136,18 @@ def _problems(error: ValidationError, source: Source) -> Iterator[Problem]:
             yield _problem(details, source)
     # pydantic leaves the checks across sections out once a section is broken; the user gets them too.
     assert isinstance(source.value, dict)
-    for path, text in disagreements(_sound_sections(source.value)):
+    sections = _sound_sections(source.value)
+    found = disagreements(sections)
+    for path, text in found or _misplaced(sections):
         yield Problem(path, source.line_of(path), text)
+
+
+def _misplaced(sections: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Timed faults outside the load, where the load and they are sound."""
+    faults, phases = sections.get("faults"), sections.get("phases")
+    generator = sections.get("generator")
+    if isinstance(faults, tuple) and isinstance(phases, tuple) and isinstance(generator, Generator):
+        yield from misplaced(faults, expand(phases, generator.arrivals))
 
 
 def _sound_sections(values: Mapping[str, object]) -> dict[str, object]:

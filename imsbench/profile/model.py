@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from imsbench.profile.faults import HssFault, PcrfFault, TargetFault
 from imsbench.profile.fields import (
     Algorithms,
     Boolean,
@@ -170,7 +171,7 @@ class Declared(Settings):
 
 
 _OF_OURS = (
-    "ipsec", "reauthenticate", "delay", "loss_share", "call_faults", "limiter", "rx_grace",
+    "ipsec", "reauthenticate", "delay", "loss_share", "faults", "call_faults", "limiter", "rx_grace",
 )  # fmt: skip
 """Fields of a target that only the reference core and the null target heed."""
 
@@ -203,6 +204,8 @@ class Target(Settings):
     """Delay an embedded target adds before each response."""
     loss_share: Share = 0.0
     """Share of requests that an embedded target drops (0..1)."""
+    faults: tuple[TargetFault, ...] = ()
+    """What an embedded target does wrong all along with chosen messages; the first that strikes counts."""
     call_faults: CallFaults = CallFaults()
     """What an embedded target does wrong with calls."""
     limiter: Limiter = Limiter()
@@ -298,6 +301,8 @@ class Hss(Settings):
     """Result-Code of injected errors (RFC 6733 §7.1): DIAMETER_UNABLE_TO_COMPLY."""
     listen: Endpoint | None = None
     """Where it serves an external target, as "address:port"."""
+    faults: tuple[HssFault, ...] = ()
+    """What it does wrong all along with chosen commands; the first that strikes counts."""
     filter_criteria: tuple[FilterCriteria, ...] = ()
     """Initial filter criteria in every subscriber's User-Data; none by default."""
 
@@ -315,6 +320,8 @@ class Pcrf(Settings):
     """Result-Code of injected errors (RFC 6733 §7.1): DIAMETER_UNABLE_TO_COMPLY."""
     silence_share: Share = 0.0
     """Share of requests that are never answered (0..1)."""
+    faults: tuple[PcrfFault, ...] = ()
+    """What it does wrong all along with chosen commands; the first that strikes counts."""
     bearer_setup: Distribution = Distribution()
     """From an answer to the report that its bearer is there, for an AF that subscribed to it."""
     listen: Endpoint | None = None

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from imsbench.profile.agreement import disagreements
+from imsbench.profile.faults import TimedFault, misplaced
 from imsbench.profile.fields import (
     Settings,
     Some,
@@ -113,6 +114,8 @@ class Profile(Settings):
     """What plays the rest of the network."""
     phases: Annotated[tuple[Phase, ...], Some]
     """The load, in order."""
+    faults: tuple[TimedFault, ...] = ()
+    """What goes wrong on purpose at instants of the load, or of a step."""
     thresholds: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
     """What must hold in every step, such as "registration_time.p99 < 200ms"; read by the KPIs."""
     generator: Generator = Generator()
@@ -120,19 +123,14 @@ class Profile(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> Profile:
-        if found := disagreements(dict(self)):
+        found = disagreements(dict(self)) or list(misplaced(self.faults, self.steps()))
+        if found:
             raise ValueError("; ".join(f"{path} {text}" for path, text in found))
         return self
 
     def steps(self) -> tuple[Step, ...]:
         """The steps of the load, in order; a cycle with several rates is several steps."""
-        steps: list[Step] = []
-        standing = 0
-        for phase in self.phases:
-            for step in _steps_of(phase, len(steps), standing, self.generator.arrivals):
-                steps.append(step)
-                standing = step.registered
-        return tuple(steps)
+        return expand(self.phases, self.generator.arrivals)
 
     @property
     def target_ipsec(self) -> str:
@@ -158,6 +156,17 @@ class Profile(Settings):
             f"({_ARRIVALS[self.generator.arrivals]} arrivals, seed {self.seed}, "
             f"{_count(workers, 'worker')}, at least {spell_duration(self.duration_s)})."
         )
+
+
+def expand(phases: Sequence[Phase], arrivals: Literal["constant", "poisson"]) -> tuple[Step, ...]:
+    """The steps of these phases, in order."""
+    steps: list[Step] = []
+    standing = 0
+    for phase in phases:
+        for step in _steps_of(phase, len(steps), standing, arrivals):
+            steps.append(step)
+            standing = step.registered
+    return tuple(steps)
 
 
 _ARRIVALS = {"constant": "constant", "poisson": "Poisson"}

@@ -6,6 +6,7 @@ from imsbench.kpi.definitions import DEFINITIONS
 from imsbench.kpi.thresholds import Threshold, parse_threshold
 from imsbench.profile import spell_duration
 from imsbench.report import account, calls, expected, setup, signature, system, tables
+from imsbench.report.faults import injected
 from imsbench.report.form import cell, plain, spell_level, spell_share, spell_time, table
 from imsbench.report.result import RunResult, ThresholdResult
 from imsbench.report.tables import Lines, name_of
@@ -34,7 +35,7 @@ def render(result: RunResult) -> str:
     sections = (
         _head, _verdict, tables.registrations, tables.reregistrations, calls.calls, calls.others,
         system.memory, system.limits, system.host, tables.deregistrations, tables.subscriptions,
-        account.failures, _thresholds, account.generator, account.hss, account.pcrf,
+        account.failures, injected, _thresholds, account.generator, account.hss, account.pcrf,
         expected.expectations, signature.signature, setup.setup,
     )  # fmt: skip
     blocks = ("\n".join(section(result)).rstrip() for section in sections)

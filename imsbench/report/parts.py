@@ -177,6 +177,46 @@ class EndedCalls(Told):
     """What the second batch then added to the height of the first; null: there was none."""
 
 
+class SteadyFaultResult(Told):
+    """One fault that held all along, and how often it struck."""
+
+    where: Literal["target", "HSS", "PCRF"]
+    """Who did it."""
+    what: Literal["error", "loss", "silence", "delay"]
+    """What befell the messages it struck."""
+    names: list[str] = []
+    """Messages it might strike; none: all."""
+    share: float
+    """Share of them that was asked for."""
+    code: int | None = None
+    """Of an error: the status, or the result code."""
+    of: Annotated[int, Field(ge=0)]
+    """Messages that it might have struck."""
+    struck: Annotated[int, Field(ge=0)]
+    """Those that it did."""
+    delays: HistogramField | None = None
+    """Of a delay: what was drawn."""
+
+
+class TimedFaultResult(Part):
+    """One fault at an instant, and what came of it."""
+
+    fault: int
+    """Its position among the profile's faults."""
+    step: int | None
+    """The step that it was timed by; null: the load."""
+    planned_s: float
+    """When it was due, seconds from the beginning of the load."""
+    at_s: float | None = None
+    """When it began; null: it did not, or its process did not live to tell."""
+    lasted_s: float | None = None
+    """How long it took; null: it had not ended."""
+    done: Annotated[int, Field(ge=0)] = 0
+    """How many it struck; 1 of what lasts."""
+    failed: Annotated[int, Field(ge=0)] = 0
+    """How many it wanted to strike and could not: not there, or not answered."""
+
+
 class CommandResult(Told):
     """What became of one Diameter command at a simulator."""
 

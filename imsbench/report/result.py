@@ -28,7 +28,9 @@ from imsbench.report.parts import (
     Part,
     PcrfResult,
     Signature,
+    SteadyFaultResult,
     TargetUsage,
+    TimedFaultResult,
     WorkerHealth,
     WorkerResult,
 )
@@ -165,6 +167,10 @@ class RunResult(Part):
     """The embedded target, if there was one and it lived to tell."""
     workers: list[WorkerResult] = Field(default_factory=list)
     """The workers that lived to tell."""
+    steady_faults: list[SteadyFaultResult] = Field(default_factory=list)
+    """What was injected by share: the target's faults, the HSS's, the PCRF's, in the profile's order."""
+    timed_faults: list[TimedFaultResult] = Field(default_factory=list)
+    """What was injected at instants, in the order of the orders."""
     thresholds: list[ThresholdResult] = Field(default_factory=list)
     """The profile's thresholds, judged."""
     reasons: list[str] = Field(default_factory=list)
@@ -180,6 +186,11 @@ class RunResult(Part):
         for step in self.steps:
             if not 0 <= step.index < planned:
                 raise ValueError(f"step {step.index} of a profile with {planned} steps")
+        for timed in self.timed_faults:
+            if not 0 <= timed.fault < len(self.profile.faults):
+                raise ValueError(f"fault {timed.fault} is not of the profile")
+            if timed.step is not None and not 0 <= timed.step < planned:
+                raise ValueError(f"a fault in step {timed.step} of {planned}")
         return self
 
     @property

@@ -30,7 +30,7 @@ from imsbench.report.parts import (
     WorkerResult,
 )
 from imsbench.report.result import Repair, RunResult, StepResult, ThresholdResult
-from imsbench.run import configs, topology
+from imsbench.run import configs, injected, topology
 from imsbench.run.exits import BROKEN, KEPT, UNVOUCHED, gravest
 from imsbench.run.machine import this_host
 from imsbench.run.record import Json, RunRecord, StepRecord
@@ -77,6 +77,8 @@ def assemble(
         ended_calls=EndedCalls.model_validate(record.ended_calls) if record.ended_calls else None,
         core=CoreResult.model_validate(core) if core and self_test else None,
         workers=[WorkerResult.model_validate(told) for _, told in sorted(record.workers.items())],
+        steady_faults=injected.steady_faults(record),
+        timed_faults=injected.timed_faults(record),
         thresholds=[_judge(threshold, record.steps) for threshold in _thresholds(profile)],
         exit_code=KEPT,
     )

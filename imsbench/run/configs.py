@@ -51,6 +51,7 @@ def hss_config(profile: Profile, node: Node) -> dict[str, Any]:
         "response_time": distribution_config(hss.response_time),
         "error_share": hss.error_share,
         "error_result": hss.error_result,
+        "faults": [one.as_config() for one in hss.faults],
         "filter_criteria": [one.model_dump(mode="json") for one in hss.filter_criteria],
         "seed": profile.seed,
     }
@@ -68,6 +69,7 @@ def pcrf_config(profile: Profile, node: Node) -> dict[str, Any]:
         "error_share": pcrf.error_share,
         "error_result": pcrf.error_result,
         "silence_share": pcrf.silence_share,
+        "faults": [one.as_config() for one in pcrf.faults],
         "bearer_setup": distribution_config(pcrf.bearer_setup),
         "seed": profile.seed,
     }
@@ -102,6 +104,7 @@ def core_config(profile: Profile, node: Node) -> dict[str, Any]:
         "reauthenticate": target.reauthenticate,
         "null": target.kind == "null",
         "delay": distribution_config(target.delay),
+        "steady_faults": [one.as_config() for one in target.faults],
         "faults": _faults_config(target.call_faults),
         "rx_grace_s": target.rx_grace,
         "loss_share": target.loss_share,

@@ -130,7 +130,7 @@ class Coordinator:
         """Stop workers, core and simulators in this order, and keep what they say."""
         for names in (self._workers, [topology.CORE], self._simulators):
             for name, message in self._crew.stop(names, _STOP_S):
-                self._record.note_stalls(name, message)
+                self._record.note(name, message)
                 if message["type"] == "result":
                     self._keep_result(name, message)
                 elif message["type"] == "step_done":  # it was on its way when the run ended

@@ -6,13 +6,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from imsbench.profile import Problem, Profile, ProfileError
+from imsbench.profile import PLAYED_BY, Problem, Profile, ProfileError
 
 _TARGET_KINDS = ("embedded", "null", "lab")
 _SHARED = ("name", "version")
 _EMBEDDED_ONLY = (
-    "ipsec", "expires", "min_expires", "reauthenticate", "delay", "loss_share", "call_faults",
-    "limiter", "rx_grace",
+    "ipsec", "expires", "min_expires", "reauthenticate", "delay", "loss_share", "faults",
+    "call_faults", "limiter", "rx_grace",
 )  # fmt: skip
 
 
@@ -45,15 +45,27 @@ def with_target(profile: Profile, target: str) -> Profile:
             values["simulators"][name] = None
         elif kind != "external":
             simulator["listen"] = None
+    _drop_faults(values, kind)
     return _validated(values, f"--target {target}")
 
 
+def _drop_faults(values: dict[str, Any], kind: str) -> None:
+    """Faults of what a run against this kind of target has not."""
+    if kind == "embedded":
+        return
+    values["target"].pop("faults", None)
+    simulators = values["simulators"].items()
+    played = [name for name, simulator in simulators if simulator is not None or kind == "lab"]
+    values["faults"] = [one for one in values["faults"] if PLAYED_BY[one["what"]] in played]
+
+
 def one_phone(profile: Profile) -> Profile:
-    """The same phones and target, but one phone that registers once, and no thresholds."""
+    """The same phones and target, but one phone that registers once; no timed faults, no thresholds."""
     values = profile.model_dump(mode="json")
     values["subscribers"]["count"] = 1
     values["generator"]["workers"] = 1
     values["phases"] = [{"fill": {"rate": 1, "to": 1}}]
+    values["faults"] = []
     values["thresholds"] = []
     return _validated(values, "one phone")
 
@@ -61,14 +73,18 @@ def one_phone(profile: Profile) -> Profile:
 def one_call(profile: Profile) -> Profile:
     """The same phones and target, but two phones that register, one call, and both once again.
 
-    The call is the profile's first kind of calls, answered, as short as may be; without faults of an
-    embedded target, and without thresholds.
+    The call is the profile's first kind of calls, answered, as short as may be; without faults, and
+    without thresholds.
     """
     values = profile.model_dump(mode="json")
     values["subscribers"]["count"] = 2
     values["generator"] |= {"workers": 1, "arrivals": "constant"}
     values["phones"]["refresh_phase"] = "natural"
-    values["target"]["call_faults"] = {}
+    values["target"] |= {"call_faults": {}, "faults": []}
+    values["faults"] = []
+    for simulator in values["simulators"].values():
+        if simulator is not None:
+            simulator["faults"] = []
     call = _first_calls(profile) | {
         "rate": 1,
         "duration": "1s",

@@ -17,6 +17,7 @@ from imsbench.run.advice import advice
 from imsbench.run.crew import ChildLost, Crew
 from imsbench.run.events import Stage, StepEnded, StepStarted, Watcher
 from imsbench.run.exits import UNVOUCHED
+from imsbench.run.faults import FaultOrders
 from imsbench.run.orders import Order, Source, of_profile, step_config
 from imsbench.run.record import RunRecord, StepRecord
 from imsbench.run.release import Release, graver
@@ -66,6 +67,7 @@ class Load:
         self._source = of_profile(profile) if source is None else source
         self._count = len(profile.steps()) if source is None else 0
         self._release = Release()
+        self._faults = FaultOrders(profile, crew, record)
         self._registered = 0
 
     def run(self) -> None:
@@ -124,6 +126,8 @@ class Load:
         told = step_config(step)
         for name in self._workers:
             self._crew.send(name, "start_at", step=told, at=record.started_at, repair=repair)
+        if not repair:
+            self._faults.begin(step, record.started_at)
         usage = None if repair else sut.usage_of(self._target, step, record.started_at)
         self._listen(record, title, expected_s, usage)
         record.elapsed_s = time.monotonic() - record.started_at
@@ -154,7 +158,7 @@ class Load:
             for name, message in self._crew.receive(0.5):
                 if message["type"] == "tick":
                     ticks[name] = message
-                    self._record.note_stalls(name, message)
+                    self._record.note(name, message)
                 elif message["type"] == "step_done" and name in missing:
                     record.add(message)
                     missing.discard(name)

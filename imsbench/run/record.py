@@ -105,6 +105,12 @@ class RunRecord:
     """What the target did for one phone and one call before the load."""
     stalls: list[Stall] = field(default_factory=list)
     """The simulators' stalls of the whole run."""
+    load_at: float = 0.0
+    """Beginning of the load on the monotonic clock, seconds, where the profile has timed faults."""
+    ordered: list[tuple[int, int | None, float]] = field(default_factory=list)
+    """Timed faults ordered: position in the profile, index of the step, instant on that clock."""
+    timed_faults: dict[str, list[Json]] = field(default_factory=dict)
+    """What the processes told last of the timed faults that have begun."""
     status: Status = "complete"
     """"complete", "interrupted", "target_died" or "generator_failed"."""
     reason: str = ""
@@ -116,8 +122,10 @@ class RunRecord:
     exit_code: int = 0
     """What the status alone asks for."""
 
-    def note_stalls(self, name: str, message: Json) -> None:
-        """Take the stalls out of a simulator's ``tick`` or ``result``; others have none."""
+    def note(self, name: str, message: Json) -> None:
+        """Take the stalls and the timed faults out of a simulator's ``tick`` or ``result``."""
+        if "timed_faults" in message:  # all that have begun, each time
+            self.timed_faults[name] = message["timed_faults"]
         self.stalls += [Stall(name, at, length_s) for at, length_s in message.get("stalls", ())]
 
     def longest_stall_s(self, name: str, step: StepRecord) -> float:

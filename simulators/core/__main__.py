@@ -13,7 +13,6 @@ import gc
 import logging
 import os
 import sys
-import time
 from typing import Any
 
 from imsbench.host import links
@@ -24,13 +23,14 @@ from imsbench.host.namespace import HostError, enter_new_network_namespace
 from imsbench.protocol.address import host_port
 from simulators import byhand
 from simulators.connection import PeerError
+from simulators.core.faults import TICK_S, tick, timed_faults
 from simulators.core.null import serve
 from simulators.core.nullphone import NullSettings, population_of
 from simulators.core.service import ReferenceCore, protected_backend, protected_ports
 from simulators.core.settings import CoreSettings
+from simulators.faults import TimedFaults
 
 EXIT_USAGE, EXIT_HOST, EXIT_DEFECT = 2, 5, 70
-TICK_S = 1.0
 
 HOST_ERRORS = (OSError, BackendError, HostError, links.LinkError, PeerError)
 """What the host, or the network, refuses; each says what in its text."""
@@ -214,6 +214,7 @@ def _config_of(path: str) -> dict[str, Any]:
         "min_expires_s": target.min_expires,
         "reauthenticate": target.reauthenticate,
         "loss_share": target.loss_share,
+        "steady_faults": [one.as_config() for one in target.faults],
         "limiter": {
             "registrations_per_s": target.limiter.registrations or 0.0,
             "calls_per_s": target.limiter.calls or 0.0,
@@ -234,13 +235,14 @@ async def _serve(
 ) -> dict[str, Any]:
     """Serve until told to stop; the result, empty if the core was stopped before it had its HSS."""
     core = ReferenceCore(settings, backend)
+    faults = timed_faults(core, channel)
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in byhand.STOP_SIGNALS:
         loop.add_signal_handler(number, stopped.set)
     if channel is not None:
         channel.setblocking(False)
-        loop.add_reader(channel.fileno(), _on_control, channel, stopped)
+        loop.add_reader(channel.fileno(), _on_control, channel, core, faults, stopped)
     try:
         if not await _start(core, stopped, patient=channel is None):
             return {}
@@ -248,9 +250,10 @@ async def _serve(
         gc.freeze()  # what stands now is not walked again
         if channel is not None:
             channel.send("ready")
-        await _tick_until(stopped, core, channel)
-        result = core.result()
+        await _tick_until(stopped, core, faults, channel)
+        result = core.result() | {"timed_faults": faults.to_json()}
     finally:
+        await faults.close()
         await core.close(keep_backend=True)
     if channel is not None:
         channel.send("result", **result)
@@ -277,7 +280,10 @@ async def _start(core: ReferenceCore, stopped: asyncio.Event, *, patient: bool) 
 
 
 async def _tick_until(
-    stopped: asyncio.Event, core: ReferenceCore, channel: ControlChannel | None
+    stopped: asyncio.Event,
+    core: ReferenceCore,
+    faults: TimedFaults,
+    channel: ControlChannel | None,
 ) -> None:
     while not stopped.is_set():
         try:
@@ -285,11 +291,22 @@ async def _tick_until(
                 await stopped.wait()
         except TimeoutError:
             if channel is not None:
-                channel.send("tick", counts=core.counts(), cpu_s=time.process_time())
+                tick(channel, core, timed_faults=faults.to_json())
 
 
-def _on_control(channel: ControlChannel, stopped: asyncio.Event) -> None:
-    if any(message["type"] == "stop" for message in channel.receive()) or channel.closed:
+def _on_control(
+    channel: ControlChannel, core: ReferenceCore, faults: TimedFaults, stopped: asyncio.Event
+) -> None:
+    for message in channel.receive():
+        if message["type"] == "stop":
+            stopped.set()
+        elif message["type"] == "fault":
+            try:
+                faults.order(message)
+            except (LookupError, TypeError, ValueError) as error:
+                core.counters["bad control messages"] += 1
+                _LOG.error("control message %r: %r", message, error)
+    if channel.closed:
         stopped.set()
 
 

@@ -79,7 +79,7 @@ class Limiter:
 
     def check(self, request: Request, now: float) -> Answer | None:
         """The refusal of a request that would begin one attempt too many at this instant, or None."""
-        kind = _begins(request)
+        kind = begins(request)
         bucket = self._buckets.get(kind)
         if bucket is None or bucket.take(now):
             return None
@@ -87,7 +87,7 @@ class Limiter:
         return refusal(503, f"limit of {kind} reached")
 
 
-def _begins(request: Request) -> str:
+def begins(request: Request) -> str:
     """What a request begins: "registrations", "calls", or nothing that is limited."""
     if request.method == "INVITE" and ";tag=" not in (request.get("to") or ""):
         return "calls"

@@ -18,6 +18,7 @@ from simulators.core.callend import Calls
 from simulators.core.callsetup import CallSetup, Routes
 from simulators.core.delivery import Delivery
 from simulators.core.icscf import Icscf
+from simulators.core.impairment import Impairment
 from simulators.core.limiter import Limiter
 from simulators.core.phones import Phone
 from simulators.core.policy import RxPolicy
@@ -28,10 +29,11 @@ from simulators.core.relay import mark_source
 from simulators.core.scscf import Scscf
 from simulators.core.security import SecurityAssociations
 from simulators.core.sessions import Sessions
-from simulators.core.settings import CoreSettings, Impairment
+from simulators.core.settings import CoreSettings
 from simulators.core.transport import SipConnection
 from simulators.core.unreliable import Unreliable
 from simulators.core.ways import DatagramFlow, Udp, Way
+from simulators.faults import wanted
 
 TIMER_F_S = 32.0  # RFC 3261 §17.1.2.2
 _LOG = logging.getLogger(__name__)
@@ -57,7 +59,8 @@ class Pcscf:
         )
         self._admission = Admission(counters)
         self._limiter = Limiter(settings.limiter, counters)
-        self._impairment = Impairment(settings)
+        self.impairment = Impairment(settings, counters)
+        """What goes wrong with messages on purpose."""
         self._random = random.Random(f"p-cscf|{settings.seed}")
         self._transactions: dict[str, tuple[OnAnswer, asyncio.TimerHandle]] = {}
         self._phones: dict[str, Phone] = {}
@@ -70,10 +73,10 @@ class Pcscf:
         self._sent_by = host_port(settings.listen[0], port)
         self._path = f"<sip:term@{host_port(*settings.listen)};lr>"
         host = settings.listen[0]
-        unreliable = Unreliable(settings, self._impairment, counters)
+        unreliable = Unreliable(settings, self.impairment, counters)
         self.udp = Udp(self, unreliable, counters, host)
         self._ways = Delivery(self, self.udp, host, self._sent_by, counters)
-        proxy = Proxy(settings, self._ways, self._impairment, counters)
+        proxy = Proxy(settings, self._ways, self.impairment, counters)
         routes = Routes(settings, scscf.name)
         self.calls = Calls(settings.faults, settings.seed, proxy, self, counters)
         setup = CallSetup(proxy, self.calls, routes, icscf, scscf, self, counters)
@@ -122,6 +125,7 @@ class Pcscf:
         self.counters[f"received {method}"] += 1
         refused = self._admission.check(connection, message, ipsec=self.security is not None)
         refused = refused or self._limiter.check(message, time.monotonic())
+        refused = refused or self.impairment.refuse(message)
         if refused is not None:
             self._answer(connection, message, refused)
         elif method == "REGISTER":
@@ -324,7 +328,6 @@ class Pcscf:
         method = counted(request.method)
         self.counters[f"answered {answer.status}"] += 1
         self.counters[f"sent {answer.status} {method}"] += 1
-        delay_s = self._impairment.draw(request.method, answer.status)
         tag = answer.local_tag or f"{self._random.getrandbits(48):012x}"
         response = response_to(
             request, answer.status, answer.reason, to_tag=tag, headers=answer.headers
@@ -333,15 +336,10 @@ class Pcscf:
         if request.method == "SUBSCRIBE" and answer.status == 200:
             response.headers.append(("record-route", f"<sip:{self._sent_by};lr>"))
         data = serialize_message(response)
-        if delay_s is None:
-            self.counters["answers lost as injected"] += 1
+        sending = self._write, connection, data, answer
+        if not self.impairment.send(request.method, answer.status, *sending):
             connection.lose(data)
             self._follow(answer)
-        elif delay_s:
-            loop = asyncio.get_running_loop()
-            loop.call_later(delay_s, self._write, connection, data, answer)
-        else:
-            self._write(connection, data, answer)
 
     def _write(self, connection: Way, data: bytes, answer: Answer) -> None:
         if not connection.write(data):
@@ -372,6 +370,17 @@ class Pcscf:
             timer.cancel()
             on_answer(None)
 
+    def reset_connections(self, count: int | None, share: float | None) -> int:
+        """Reset so many TCP connections that phones opened, or this share of them, at random."""
+        there = [one for one in self.connections if one.kind != "own" and one.is_open]
+        there.sort(
+            key=lambda one: (one.peer_address, one.peer_port)
+        )  # a set has no order to repeat
+        chosen = self._random.sample(there, min(wanted(count, share, len(there)), len(there)))
+        for connection in chosen:
+            connection.reset()
+        return len(chosen)
+
     def close(self) -> None:
         """Stop: requests in progress, SAs, connections."""
         for task in self._tasks:
@@ -379,6 +388,7 @@ class Pcscf:
         for _, timer in self._transactions.values():
             timer.cancel()
         self._transactions.clear()
+        self.impairment.close()
         self.sessions.close()
         self.udp.close()
         for phone in self._phones.values():

@@ -29,9 +29,10 @@ from imsbench.protocol.sip import (
 )
 from simulators.core.answer import Answer
 from simulators.core.calls import Call
+from simulators.core.impairment import Impairment
 from simulators.core.phones import Phone
 from simulators.core.relay import mark_source, outgoing, returning
-from simulators.core.settings import CoreSettings, Impairment
+from simulators.core.settings import CoreSettings
 from simulators.core.ways import Way
 
 TRANSACTION_S = 32.0
@@ -300,16 +301,8 @@ class Proxy:
         status = response.status
         self._counters[f"sent {status} {response.method}"] += 1
         data = transaction.last = serialize_message(response)
-        delay_s: float | None = 0.0
-        if status >= 200:
-            delay_s = self._impairment.draw(response.method, status)
-        if delay_s is None:
-            self._counters["answers lost as injected"] += 1
+        if not self._impairment.send(response.method, status, self._write, transaction, data):
             transaction.connection.lose(data)
-        elif delay_s:
-            asyncio.get_running_loop().call_later(delay_s, self._write, transaction, data)
-        else:
-            self._write(transaction, data)
         if status >= 200 and not transaction.status:
             transaction.status = status
             self._finished(transaction, status)

@@ -108,6 +108,7 @@ class ReferenceCore:
         lag = self._lag.histogram if self._lag is not None else Histogram()
         return {
             "loop_lag": lag.to_json(),
+            "steady_faults": self.pcscf.impairment.faults.to_json(),
             "counters": dict(self.counters) | {f"Diameter {k}": n for k, n in peer.items()},
             "registered": counts["registered"],
             "subscribed": counts["subscribed"],

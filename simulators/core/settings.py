@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -94,6 +93,8 @@ class CoreSettings:
     """… within this time."""
     timer_c_s: float = 200.0
     """How long an INVITE may ring after its last provisional response (RFC 3261 §16.6: over 3 minutes)."""
+    steady_faults: tuple[Mapping[str, Any], ...] = ()
+    """What goes wrong all along with chosen requests and answers (simulators.faults), on purpose."""
     faults: Faults = field(default_factory=Faults)
     """What goes wrong with calls, on purpose."""
     limiter: LimiterSettings = field(default_factory=LimiterSettings)
@@ -138,6 +139,7 @@ class CoreSettings:
             values["timers"] = (float(t1_s), float(t2_s), float(t4_s))
         if config.get("delay"):
             values["delay"] = Distribution(**config["delay"])
+        values["steady_faults"] = tuple(config.get("steady_faults", ()))
         if config.get("faults"):
             values["faults"] = Faults.from_config(config["faults"])
         if config.get("limiter"):
@@ -153,24 +155,3 @@ class CoreSettings:
 def _address(value: Sequence[Any]) -> Address:
     host, port = value
     return str(host), int(port)
-
-
-class Impairment:
-    """Draws the injected delays and losses of answers."""
-
-    __slots__ = ("_answers", "_delay", "_loss_share", "_random")
-
-    def __init__(self, settings: CoreSettings) -> None:
-        self._answers = frozenset(settings.answers)
-        self._delay = settings.delay
-        self._loss_share = settings.loss_share
-        self._random = random.Random(f"impairment|{settings.seed}")
-
-    def draw(self, method: str, status: int) -> float | None:
-        """Seconds to wait before this answer is sent; None: it is lost."""
-        chosen = self._answers
-        if chosen and method not in chosen and f"{method} {status}" not in chosen:
-            return 0.0
-        if self._loss_share and self._random.random() < self._loss_share:
-            return None
-        return self._delay.draw(self._random) if self._delay.mean_s else 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import struct
 from collections import Counter
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -20,6 +21,8 @@ Kind = Literal["clear", "protected", "own"]
 
 BACKLOG = 4096
 MAX_UNSENT_BYTES = 1 << 20
+_AT_ONCE = struct.pack("ii", 1, 0)
+"""SO_LINGER on, for no time: what close does then is a reset (RFC 9293 §3.10.5)."""
 
 
 class ConnectionOwner(Protocol):
@@ -133,6 +136,13 @@ class SipConnection(asyncio.Protocol):
         """Close after what is unsent (FIN)."""
         if self._transport is not None:
             self._transport.close()
+
+    def reset(self) -> None:
+        """Close at once, by a TCP reset."""
+        if self._transport is not None:
+            sock = self._transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+            self._transport.abort()
 
     def abort(self) -> None:
         """Close at once."""

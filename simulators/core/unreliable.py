@@ -15,7 +15,8 @@ from typing import Generic, TypeVar
 
 from imsbench.protocol.sip import Request, Response
 from simulators.core.answer import counted
-from simulators.core.settings import CoreSettings, Impairment
+from simulators.core.impairment import Impairment
+from simulators.core.settings import CoreSettings
 
 LONGEST_INVITE_S = 300.0
 """More than Timer C: until then a CANCEL, or an ACK, may follow an INVITE."""
@@ -214,10 +215,4 @@ class Unreliable:
 
     def _repeat(self, answered: _Answered, method: str, transmit: Transmit) -> None:
         self._counters[f"retransmissions sent: {answered.status} {counted(method)}"] += 1
-        delay_s = self._impairment.draw(method, answered.status) if answered.status >= 200 else 0.0
-        if delay_s is None:
-            self._counters["answers lost as injected"] += 1
-        elif delay_s:
-            asyncio.get_running_loop().call_later(delay_s, transmit, answered.data)
-        else:
-            transmit(answered.data)
+        self._impairment.send(method, answered.status, transmit, answered.data)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+import random
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from simulators.base import DiameterMessage
@@ -14,6 +15,7 @@ from simulators.cx import (
     ReasonCode,
     RegistrationTerminationRequest,
 )
+from simulators.faults import Done, Striking, wanted
 from simulators.hss.procedures import Procedures
 from simulators.hss.store import State
 from simulators.node import Injection, Node
@@ -54,6 +56,7 @@ class HssNode(Node):
         )
         self.procedures = procedures
         """What it answers."""
+        self._drawing = random.Random(f"hss faults {seed}")
 
     def describe(self) -> str:
         """How many subscribers it has."""
@@ -76,6 +79,21 @@ class HssNode(Node):
                 return None
             case other:
                 raise ValueError(f"unknown type {other!r}")
+
+    def strikes(self) -> Mapping[str, Striking]:
+        """RTR and PPR for registered subscribers, drawn from the seed."""
+
+        def struck(name: str, send: Callable[[int], Awaitable[object]]) -> Striking:
+            async def strike(count: int | None, share: float | None) -> Done:
+                store = self.procedures.store
+                number = wanted(count, share, store.registered)
+                chosen = store.draw(number, self._drawing)
+                done, failed = await self.each(name, [send(n) for n in chosen])
+                return done, failed + number - len(chosen)
+
+            return strike
+
+        return {"rtr": struck("rtr", self.send_rtr), "ppr": struck("ppr", self.send_ppr)}
 
     async def send_rtr(
         self, n: int, reason: ReasonCode = ReasonCode.PERMANENT_TERMINATION, timeout_s: float = 5.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from array import array
 from dataclasses import dataclass
 from enum import IntEnum
@@ -79,6 +80,11 @@ class Store:
     def __len__(self) -> int:
         """How many entries there are."""
         return len(self._entries)
+
+    def draw(self, count: int, source: random.Random) -> list[int]:
+        """So many registered subscribers, or all there are, at random."""
+        found = [n for n, one in self._entries.items() if one.state is State.REGISTERED]
+        return source.sample(found, min(count, len(found)))
 
     def next_sqn(self, n: int) -> int:
         """A new SQN: SEQ and IND each one further (TS 33.102 annex C.1.1.1, C.1.2).

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from imsbench.distribution import Distribution
 from simulators.base import DiameterMessage
 from simulators.codec import Result
+from simulators.faults import Done, Striking, wanted
 from simulators.node import Injection, Node
 from simulators.pcrf.procedures import Procedures
 from simulators.pcrf.sessions import Report, Session
@@ -152,13 +153,33 @@ class PcrfNode(Node):
                 cause = message.get("abort_cause")
                 cause = None if cause is None else int(cause)
                 chosen = self._chosen(message, actions)
-                return self._each("rar", [self.send_rar(one, actions, cause) for one in chosen])
+                return self.each("rar", [self.send_rar(one, actions, cause) for one in chosen])
             case "asr":
                 cause = int(message.get("abort_cause", AbortCause.BEARER_RELEASED))
                 chosen = self._chosen(message, ())
-                return self._each("asr", [self.send_asr(one, cause) for one in chosen])
+                return self.each("asr", [self.send_asr(one, cause) for one in chosen])
             case other:
                 raise ValueError(f"unknown type {other!r}")
+
+    def strikes(self) -> Mapping[str, Striking]:
+        """RAR and ASR for sessions of calls, drawn among those that subscribed to what is reported."""
+        procedures = self.procedures
+
+        def struck(
+            name: str, actions: tuple[int, ...], send: Callable[[str], Awaitable[object]]
+        ) -> Striking:
+            async def strike(count: int | None, share: float | None) -> Done:
+                number = wanted(count, share, procedures.sessions.media)
+                chosen = procedures.sessions.draw(number, actions)
+                done, failed = await self.each(name, [send(one.id) for one in chosen])
+                return done, failed + number - len(chosen)
+
+            return strike
+
+        return {
+            "rar": struck("rar", RELEASE, self.send_rar),
+            "asr": struck("asr", (), self.send_asr),
+        }
 
     def answered(self, request: DiameterMessage, answer: DiameterMessage) -> None:
         """An AAA is out: the bearer is set up now, and its report follows."""
@@ -215,11 +236,3 @@ class PcrfNode(Node):
         chosen = self.procedures.sessions.draw(count, actions)
         self.peer.counters["sessions_wanted_in_vain"] += count - len(chosen)
         return [one.id for one in chosen]
-
-    async def _each(self, name: str, work: Sequence[Awaitable[object]]) -> None:
-        """Send all at once; each failure is counted."""
-        for result in await asyncio.gather(*work, return_exceptions=True):
-            if isinstance(result, (LookupError, PeerError)):
-                self.peer.counters[f"{name}_failed"] += 1
-            elif isinstance(result, BaseException):
-                raise result

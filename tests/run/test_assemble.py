@@ -127,7 +127,7 @@ def slow_tail_of_the_hss(record: RunRecord) -> None:
 
 def frozen_hss(record: RunRecord) -> None:
     record.steps[1].started_at = 10.0
-    record.note_stalls("hss", {"stalls": [[9.9, 0.11], [12.0, 1.2], [14.001, 3.0]]})
+    record.note("hss", {"stalls": [[9.9, 0.11], [12.0, 1.2], [14.001, 3.0]]})
 
 
 def disagreeing(record: RunRecord) -> None:
@@ -164,9 +164,9 @@ def test_what_the_generator_cannot_vouch_for_is_exit_3(spoil: Any, word: str) ->
 def test_a_stall_of_the_hss_is_the_steps_that_it_touched() -> None:
     record = whole_run()  # step 0 is from 1.0 to 5.0
     record.steps[1].started_at = 6.0
-    record.note_stalls("hss", {"stalls": [[0.5, 0.4], [4.99, 0.02], [5.1, 0.8], [9.9, 0.05]]})
-    record.note_stalls("core", {"stalls": [[2.0, 2.0]]})
-    record.note_stalls("worker-0", {})
+    record.note("hss", {"stalls": [[0.5, 0.4], [4.99, 0.02], [5.1, 0.8], [9.9, 0.05]]})
+    record.note("core", {"stalls": [[2.0, 2.0]]})
+    record.note("worker-0", {})
     result = assemble(PROFILE, record, "folder")
     assert [step.hss_stall_s for step in result.steps] == [0.02, 0.05]
     assert result.valid

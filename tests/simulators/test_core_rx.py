@@ -211,7 +211,7 @@ def test_an_update_that_the_pcrf_refuses_releases_the_call() -> None:
     async def scenario() -> None:
         async with with_pcrf() as (_, caller, callee, pcrf):
             a, b = await answered(caller, callee)
-            pcrf._injection = Injection(error_share=1.0)
+            pcrf.inject(Injection(error_share=1.0))
             a.send("UPDATE", body=sdp(caller))
             await b.takes("UPDATE", body=sdp(callee))
             await caller.response(500, "UPDATE")

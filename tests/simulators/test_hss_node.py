@@ -138,6 +138,41 @@ def test_a_share_of_the_requests_is_refused_and_changes_nothing() -> None:
     run(scenario())
 
 
+def test_faults_strike_their_commands_only_and_delays_are_told_apart() -> None:
+    async def scenario() -> None:
+        faults = [
+            {"what": "error", "names": ["MAR"], "share": 1.0, "code": 5012, "delay": {}},
+            {"what": "delay", "names": ["UAR"], "share": 0.5, "code": None,
+             "delay": {"kind": "constant", "mean_s": 0.02}},
+        ]  # fmt: skip
+        async with serving(faults=faults) as (node, scscf, _):
+            assert (await scscf.request(mar())).outcome == "5012"
+            for _ in range(100):
+                await scscf.request(uar())
+            stats = node.commands["UAR"]
+            assert (stats.response_time.count, stats.delayed.count) == (50, 50)
+            assert stats.delayed.minimum >= 0.02
+            told = node.to_json()["steady_faults"]
+            assert [(one["of"], one["struck"]) for one in told] == [(1, 1), (100, 50)]
+
+    run(scenario())
+
+
+def test_rtr_and_ppr_strike_so_many_of_those_who_are_registered() -> None:
+    async def scenario() -> None:
+        async with serving() as (node, scscf, pushed):
+            await register(scscf)
+            strikes = node.strikes()
+            assert await strikes["ppr"](1, None) == (1, 0)
+            assert await strikes["rtr"](2, None) == (1, 1)  # there is one only
+            assert await strikes["rtr"](None, 1.0) == (0, 0)  # and then none
+            assert [type(one) for one in pushed] == [
+                PushProfileRequest, RegistrationTerminationRequest,
+            ]  # fmt: skip
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("reason", [ReasonCode.PERMANENT_TERMINATION, ReasonCode.SERVER_CHANGE])
 def test_rtr_sets_the_state_and_goes_to_the_scscf_of_the_subscriber(reason: ReasonCode) -> None:
     async def scenario() -> None:

@@ -263,6 +263,19 @@ def test_an_af_that_is_gone_cannot_be_asked() -> None:
     run(scenario())
 
 
+def test_rar_and_asr_strike_so_many_of_the_sessions_of_calls() -> None:
+    async def scenario() -> None:
+        async with serving() as (node, af):
+            for n in range(3):
+                await af.ask(aar(session_id=f"call;{n}", specific_action=[RELEASE]))
+            strikes = node.strikes()
+            assert await strikes["rar"](None, 0.34) == (1, 0)
+            assert await strikes["asr"](5, None) == (3, 2)
+            assert node.counters()["asr_sent"] == 3
+
+    run(scenario())
+
+
 @pytest.mark.parametrize(
     ("result", "outcome"),
     [(5065, "exp. 5065"), (4261, "exp. 4261"), (5012, "5012"), (5003, "5003"), (3004, "3004")],

@@ -594,3 +594,24 @@ def test_response_times_are_told() -> None:
     ((name, outcome, time_s),) = seen
     assert (name, outcome) == ("Location-Info-Request", "2001")
     assert 0.05 <= time_s < 1.0
+
+
+def test_a_restart_resets_its_connections_and_serves_again_under_a_new_state() -> None:
+    async def scenario() -> None:
+        async with serving() as (server, address):
+            client = peer("scscf")
+            first = await client.connect(*address)
+            state = server.origin_state_id
+            restart = asyncio.create_task(server.restart(0.05))
+            await first.ended
+            with pytest.raises(NoConnection):
+                await client.request(uar())
+            await restart
+            while client.connection_to() is None:
+                await asyncio.sleep(0.01)
+            assert (await client.request(uar())).result_code == Result.SUCCESS
+            assert server.origin_state_id == state + 1
+            assert server.counters["restarts_injected"] == 1
+            await client.close()
+
+    run(scenario())
