@@ -33,7 +33,7 @@ def add_profile(
     command.add_argument(
         "--target",
         metavar="T",
-        help="instead of the profile's target: embedded, null, or ADDRESS:PORT of a P-CSCF",
+        help="instead of the profile's target: embedded, null, lab, or ADDRESS:PORT of a P-CSCF",
     )
     command.set_defaults(command=function)
 

@@ -49,20 +49,21 @@ def add(commands: Commands) -> None:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    return _execute(load_profile(DEMO), arguments.out, unvouched=exits.KEPT)
+    return run_profile(load_profile(DEMO), arguments.out, unvouched=exits.KEPT)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    return _execute(load(arguments), arguments.out, pcap=capture(arguments))
+    return run_profile(load(arguments), arguments.out, pcap=capture(arguments))
 
 
-def _execute(
+def run_profile(
     profile: Profile,
     out: Path,
     *,
     pcap: CaptureOrder | None = None,
     unvouched: int = exits.UNVOUCHED,
 ) -> int:
+    """Run a profile, print its report and verdict; the exit code."""
     network.become_capable(profile)
     preflight.refuse_if_lacking(profile)
     say(profile.describe())

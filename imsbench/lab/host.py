@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from imsbench.host.namespace import enter_private_directory
-from imsbench.lab import configs, processes, readiness
+from imsbench.host.namespace import HostError, enter_private_directory
+from imsbench.lab import configs, packages, processes, readiness
 from imsbench.lab.processes import Server
 from imsbench.lab.settings import LabError, LabSettings
 
@@ -19,13 +20,13 @@ START_S = 60.0
 class HostCore:
     """The servers, their files and their logs, all of which end with this process."""
 
-    def __init__(self, lab: LabSettings) -> None:
-        """Start all servers; OSError or LabError if one does not start, and none is left then."""
+    def __init__(self, lab: LabSettings, servers: Sequence[str] = configs.SERVERS) -> None:
+        """Start these servers; OSError or LabError if one does not start, and none is left then."""
         self._servers: list[Server] = []
         folder = Path(lab.folder)
         configs.write(lab, folder)
         try:
-            for name in configs.SERVERS:
+            for name in servers:
                 self._servers.append(Server(name, lab, folder))
             for server in self._servers:
                 where = configs.endpoint_of(lab, server.name)
@@ -36,8 +37,13 @@ class HostCore:
 
     @classmethod
     def start(cls, config: Mapping[str, Any]) -> HostCore:
-        """The core of a child's configuration, its files in a folder that only this process sees."""
-        lab = LabSettings.from_config(config["lab"])
+        """The core of a child's configuration, its files in a folder that only this process sees.
+
+        HostError where the machine lacks packages, or privileges.
+        """
+        if lacking := packages.advice(packages.missing()):
+            raise HostError(lacking)
+        lab = replace(LabSettings.from_config(config["lab"]), modules=packages.module_folder())
         enter_private_directory(str(Path(lab.folder).parent))
         Path(lab.folder).mkdir()
         return cls(lab)

@@ -9,6 +9,10 @@ from typing import Any, Literal, NamedTuple
 Transport = Literal["tcp", "udp"]
 
 
+FOLDER = "/run/imsbench-lab"
+"""Where a core's files are, in a file system that only its own processes see."""
+
+
 class LabError(Exception):
     """A core that cannot be; the text says why and what to do."""
 
@@ -59,7 +63,7 @@ class LabSettings:
     """Where the HSS serves Diameter."""
     pcrf: Endpoint | None = None
     """Where the PCRF serves Diameter; None: no Rx."""
-    folder: str = "/run/imsbench-lab"
+    folder: str = FOLDER
     """Where its files are, as its processes see them."""
     modules: str = "/usr/lib/x86_64-linux-gnu/kamailio/modules"
     """Where Kamailio's modules are."""

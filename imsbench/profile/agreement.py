@@ -58,6 +58,8 @@ def disagreements(sections: Mapping[str, object]) -> list[Disagreement]:
         found.append(("phones.transport", "is udp, but a null target speaks TCP only"))
     if target and phones and target.ipsec and phones.ipsec == "off":
         found.append(("target.ipsec", f"is {target.ipsec}, but phones.ipsec is off"))
+    if target and phones and target.kind == "lab":
+        found += _lab(target, phones)
     if target and simulators:
         found += _simulator("hss", "HSS", target, simulators.hss)
         found += _simulator("pcrf", "PCRF", target, simulators.pcrf)
@@ -72,6 +74,19 @@ def _section(sections: Mapping[str, object], name: str, kind: type[_Section]) ->
 
 def _version(endpoint: str) -> int:
     return ipaddress.ip_address(endpoint.rpartition(":")[0].strip("[]")).version
+
+
+def _lab(target: Target, phones: Phones) -> Iterator[Disagreement]:
+    protected = phones.ipsec != "off"
+    if phones.ip_version != 4:
+        yield "phones.ip_version", "is 6, but a lab speaks IPv4 only"
+    if target.lab.variant == "host" and protected:
+        yield "phones.ipsec", "must be off: this lab has no IPsec (target.lab.variant is host)"
+    elif target.lab.variant != "host" and not protected:
+        yield (
+            "phones.ipsec",
+            f"is off, but a lab of variant {target.lab.variant} is there for IPsec",
+        )
 
 
 def _simulator(

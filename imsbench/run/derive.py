@@ -59,6 +59,16 @@ def _drop_faults(values: dict[str, Any], kind: str) -> None:
     values["faults"] = [one for one in values["faults"] if PLAYED_BY[one["what"]] in played]
 
 
+def with_lab(profile: Profile, core: str, variant: str = "") -> Profile:
+    """The same load against this core of a lab; variant: where it runs, "" as the profile says.
+
+    ProfileError where they do not go together.
+    """
+    values = with_target(profile, "lab").model_dump(mode="json")
+    values["target"]["lab"] |= {"core": core} | ({"variant": variant} if variant else {})
+    return _validated(values, f"lab {core}")
+
+
 def one_phone(profile: Profile) -> Profile:
     """The same phones and target, but one phone that registers once; no timed faults, no thresholds."""
     values = profile.model_dump(mode="json")

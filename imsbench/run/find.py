@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-MODULES = ("imsbench.run.worker", "simulators.hss", "simulators.pcrf", "simulators.core")
+MODULES = (
+    "imsbench.run.worker",
+    "imsbench.lab.core",
+    "simulators.hss",
+    "simulators.pcrf",
+    "simulators.core",
+)
 
 
 @dataclass(frozen=True, slots=True)

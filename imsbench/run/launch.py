@@ -155,7 +155,8 @@ class Launch:
     def _describe_children(self) -> str:
         count = len(self._workers)
         names = [name.upper() for name in self._simulators]
-        names.append(f"{count} worker" + ("s" if count != 1 else ""))
         if self._profile.target.kind != "external":
-            names.insert(-1, self._profile.target.title)
+            names.append(self._profile.target.title)
+        if count:
+            names.append(f"{count} worker" + ("s" if count != 1 else ""))
         return ", ".join(names[:-1]) + (" and " if names[:-1] else "") + names[-1]

@@ -28,11 +28,16 @@ HOST = "host"
 WORKER_LINK = "ims0"
 """A worker's end of its link."""
 
+LAB_LINK = "imslab0"
+"""The host's end of the link to a lab that stands by itself."""
+
 DIAMETER_PORT = 3868
 SIP_PORT = 5060
 _HSS_LINK = 0
 _PCRF_LINK = 1
 _FIRST_WORKER_LINK = 2
+_HOST_LINK = 63
+"""Apart from the links that runs against a standing lab have on the host."""
 
 
 def worker_name(worker: int) -> str:
@@ -110,6 +115,17 @@ def embedded(
         nodes[worker_name(worker)].routes.append(
             (addresses.core_prefix(ip_version), core_end.address)
         )
+    return topology
+
+
+def standing(ip_version: int, *, hss: bool, pcrf: bool, core: Sequence[str]) -> Topology:
+    """The topology of a lab that stands by itself: joined with the host, phones are beyond it."""
+    topology = embedded(ip_version, 0, hss=hss, pcrf=pcrf, core=core)
+    topology.nodes[HOST] = Node()
+    host_end, core_end = _join(topology, _HOST_LINK, (HOST, LAB_LINK), (CORE, "host0"))
+    phones = addresses.phone_prefix(ip_version, 0, 1)
+    topology.nodes[CORE].routes.append((phones, host_end.address))
+    topology.nodes[HOST].routes.append((addresses.core_prefix(ip_version), core_end.address))
     return topology
 
 
