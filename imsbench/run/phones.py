@@ -21,12 +21,14 @@ from imsbench.engine.loop import Loop, clock
 from imsbench.outcome import Outcome, Procedure
 from imsbench.phone.actions import Action
 from imsbench.phone.attempt import attempt
-from imsbench.phone.phone import Network, Phone, refresh_delay
+from imsbench.phone.phone import Network, Phone, Registration, refresh_delay
 from imsbench.phone.registration import abandon, deregister, register, reregister
 from imsbench.phone.subscription import refresh_subscription, subscribe_reg_event
 
 FlowOf = Callable[[Phone, Outcome], Coroutine[Action, Any, None]]
 Then = Callable[[Phone, Outcome], None]
+_Ended = tuple[Phone, Registration, str]
+"""Whose registration the network ended, which one, and the event that reginfo gives for it."""
 
 
 class Phones:
@@ -65,7 +67,7 @@ class Phones:
         self._subscribe = subscribe
         self._on_outcome = on_outcome
         self._spread = spread
-        self._ended_by_network: dict[int, str] = {}
+        self._ended_by_network: dict[int, _Ended] = {}
         network.on_deregistered = self._on_network_deregistration
         network.on_refresh_moved = self._schedule
 
@@ -183,9 +185,9 @@ class Phones:
         """What came due while the phone had something under way is due now that it has not."""
         if phone.n in self.busy:
             return
-        event = self._ended_by_network.pop(phone.n, None)
-        if event is not None:
-            self._act_on_deregistration((phone, event))
+        ended = self._ended_by_network.pop(phone.n, None)
+        if ended is not None and ended[1] is phone.registration:
+            self._act_on_deregistration(ended)
             return
         due_at, now = _next_refresh(phone), clock()
         if due_at <= now:
@@ -217,14 +219,16 @@ class Phones:
 
         Called while the NOTIFY is being answered, so it acts in the loop's next turn.
         """
-        self._loop.call_at(clock(), self._act_on_deregistration, (phone, event))
+        if phone.registration is not None:
+            ended = phone, phone.registration, event
+            self._loop.call_at(clock(), self._act_on_deregistration, ended)
 
-    def _act_on_deregistration(self, what: tuple[Phone, str]) -> None:
-        phone, event = what
-        if phone.registration is None:
-            return  # its own de-registration was faster
+    def _act_on_deregistration(self, ended: _Ended) -> None:
+        phone, registration, event = ended
+        if phone.registration is not registration:
+            return  # its own de-registration was faster, and it may have registered again
         if phone.n in self.busy:
-            self._ended_by_network[phone.n] = event
+            self._ended_by_network[phone.n] = ended
             return
         self.registered -= 1
         phone.registration = None
