@@ -36,7 +36,7 @@ def with_target(profile: Profile, target: str) -> Profile:
         values["target"]["pcscf"] = target
     if kind == "lab":
         values["target"] = {"kind": kind, "lab": old["lab"]} | {
-            name: old[name] for name in ("expires", "min_expires") if name in keep
+            name: old[name] for name in (*_SHARED, "expires", "min_expires") if name in keep
         }
     for name, simulator in values["simulators"].items():
         if simulator is None:
