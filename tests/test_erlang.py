@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imsbench.profile import Calls, ProfileError, load_profile, parse_profile
+from imsbench.profile import ProfileError, load_profile, parse_profile
 from imsbench.profile.erlang import MOST_LOST, erlang_b, lacking_phones
 
 PROFILE = """
@@ -95,9 +95,9 @@ def test_more_calls_than_pairs_are_refused_whatever_the_arrivals() -> None:
 
 def test_each_worker_has_its_share_of_phones() -> None:
     """A quarter of the calls among a quarter of the phones loses more than all among all."""
-    calls = Calls.model_validate({"rate": 4.2, "duration": "60s", "hold": {"mean": "90s"}})
-    assert lacking_phones(calls, 4.2, 1000, 1, poisson=True) == ""
-    text = lacking_phones(calls, 4.2, 1000, 4, poisson=True)
+    step = parse_profile(PROFILE % (1000, 1000, "4.2/s", "", "poisson", 1)).steps()[1]
+    assert lacking_phones(step, 1) == ""
+    text = lacking_phones(step, 4)
     assert "/ 4 workers = 94.5 calls at once, and 1,000 phones / 4 workers make 125 pairs" in text
 
 

@@ -265,7 +265,7 @@ simulators: 3
         "phases[0].fill.rate": (14, "a rate above 0"),
         "phases[1].cycle.rate": (15, "got 'x/s'"),
         "phases[1].hold.duration": (16, "a duration with its unit"),
-        "phases[2]": (17, "exactly one of fill, hold, cycle, calls, together; 0 given"),
+        "phases[2]": (17, "exactly one of fill, hold, cycle, reattach, storm, calls, "),
         "phases[3].cycle.rate": (18, "is missing"),
         "generator.workers": (19, "must be a whole number"),
         "generator.cpu_limit": (19, "finite"),

@@ -54,7 +54,12 @@ def test_calls_beside_a_hold_plan_no_registration() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "path", "said"),
     [
-        ("cycle: {rate: 20}", "fill: {rate: 20, to: 1000}", "", "calls and one of cycle and hold"),
+        (
+            "cycle: {rate: 20}",
+            "fill: {rate: 20, to: 1000}",
+            "",
+            "calls and one of cycle, reattach and hold",
+        ),
         ("cycle: {rate: 20}", "calls: {rate: 1, duration: 1s}", "", "calls and one of cycle"),
         ("cycle: {rate: 20}", "cycle: {rate: [20, 30]}", "", "one rate of each, not a list"),
         ("cycle: {rate: 20}", "cycle: {rate: 10}", "", "cycle takes 100 s, its calls only 60 s"),

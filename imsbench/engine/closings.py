@@ -39,6 +39,12 @@ class Closings:
         closing.timer = self._loop.call_at(clock() + timeout_s, self._on_timeout, closing)
         return True
 
+    def vanish(self, connections: Sequence[Connection]) -> None:
+        """Close them without a word to the far ends."""
+        for connection in connections:
+            if not connection.vanish():
+                self._events["connection reset that should have vanished"] += 1
+
     def on_closed(self, connection: Connection) -> None:
         """A connection ended: a flow that waited for the last of its goes on."""
         closing = self._closings.pop(connection, None)

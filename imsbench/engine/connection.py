@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _IP_BIND_ADDRESS_NO_PORT = 24
 _IPV6_FREEBIND = 78
+_TCP_REPAIR = 19
 _SO_BINDTODEVICE = socket.SO_BINDTODEVICE
 LINGER_RESET = struct.pack("ii", 1, 0)
 _RECEIVE_BYTES = 65_536
@@ -136,6 +137,21 @@ class Connection:
         if self.state != "closed":
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
             self.close(cause)
+
+    def vanish(self) -> bool:
+        """Close without a word, as a phone without power does; False if the kernel refuses: by a RST.
+
+        A socket in repair mode (tcp(7): TCP_REPAIR, needs CAP_NET_ADMIN) is closed without FIN or RST.
+        """
+        if self.state == "closed":
+            return True
+        try:
+            self.sock.setsockopt(socket.IPPROTO_TCP, _TCP_REPAIR, 1)
+        except OSError:
+            self.reset("closed here")
+            return False
+        self.close("closed here")
+        return True
 
     # private
 

@@ -255,6 +255,9 @@ class Driver:
             channel.path.close()
         if action.accepted_for is not None:
             connections += self.connections.accepted_by(action.accepted_for, action.remote_port)
+        if action.silently:
+            self._closings.vanish(connections)
+            return False
         return self._closings.begin(task, connections, action.timeout_s)
 
     # timers

@@ -46,6 +46,8 @@ class Needs:
     """4 or 6."""
     connections_per_phone: int = 2
     """TCP connections, and UDP sockets, that a phone may hold at once (TS 33.203 §7.1)."""
+    addresses_per_phone: int = 1
+    """IP addresses; two where it re-attaches from another one."""
     embedded: bool = True
     """Whether the target's end of each connection is on this host too, in one process."""
     tun: bool = True
@@ -169,11 +171,12 @@ def _core_files(needs: Needs, host: HostState) -> Finding:
 
 def _addresses(needs: Needs, share: int) -> Finding:
     slice_of = addresses.phone_prefix(needs.ip_version, 0, needs.workers)
+    each = "one" if needs.addresses_per_phone == 1 else "two, to re-attach,"
     return Finding(
         what="addresses of a worker's phones",
-        needed=share,
+        needed=share * needs.addresses_per_phone,
         available=addresses.phone_capacity(needs.ip_version, needs.workers),
-        arithmetic=f"one per phone, out of a slice as {slice_of}",
+        arithmetic=f"{each} per phone, out of a slice as {slice_of}",
         advice="take fewer phones, as many workers as a power of two, or IPv6",
     )
 

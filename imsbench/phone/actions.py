@@ -156,10 +156,10 @@ class Close(Action):
     """Close a channel and, on demand, what the P-CSCF opened to the phone's server port.
 
     The far end's FINs are waited for up to ``timeout_s``, then it is a RST; with 0 it is a RST at
-    once. The answer is when it was done, seconds.
+    once, and silently it is nothing at all. The answer is when it was done, seconds.
     """
 
-    __slots__ = ("accepted_for", "channel", "remote_port", "timeout_s")
+    __slots__ = ("accepted_for", "channel", "remote_port", "silently", "timeout_s")
 
     def __init__(
         self,
@@ -167,9 +167,13 @@ class Close(Action):
         timeout_s: float,
         accepted_for: Any = None,
         remote_port: int = 0,
+        *,
+        silently: bool = False,
     ) -> None:
         self.channel = channel
         self.timeout_s = timeout_s
+        self.silently = silently
+        """Whether the far ends are not told: the phone is gone."""
         self.accepted_for = accepted_for
         """The phone whose accepted connections are closed as well; None: leave them."""
         self.remote_port = remote_port

@@ -74,8 +74,12 @@ async def deregister(phone: Phone, outcome: Outcome) -> None:
     await abandon(phone, phone.network.settings.close_timeout_s)
 
 
-async def abandon(phone: Phone, close_timeout_s: float = 0.0) -> None:
-    """Forget registration, subscription, connections and SAs (TS 33.203 §7.4), in that order."""
+async def abandon(phone: Phone, close_timeout_s: float = 0.0, *, silently: bool = False) -> None:
+    """Forget registration, subscription, connections and SAs (TS 33.203 §7.4), in that order.
+
+    Silently: the network is told nothing and keeps what it holds of the phone, as when power or
+    coverage is lost.
+    """
     phone.registration = None
     phone.subscription = None
     sas, phone.sas = phone.sas, None
@@ -83,11 +87,11 @@ async def abandon(phone: Phone, close_timeout_s: float = 0.0) -> None:
     clear, phone.clear = phone.clear, None
     older, phone.older = phone.older, None
     if older is not None:
-        await Close(older[1], close_timeout_s)
+        await Close(older[1], close_timeout_s, silently=silently)
     if client is not None:
-        await Close(client, close_timeout_s, phone)
+        await Close(client, close_timeout_s, phone, silently=silently)
     if clear is not None:
-        await Close(clear, close_timeout_s, phone)
+        await Close(clear, close_timeout_s, phone, silently=silently)
     if older is not None:
         await Unprotect(older[0])
     if sas is not None:

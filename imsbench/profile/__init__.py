@@ -12,6 +12,7 @@ from imsbench.profile.fields import (
     Distribution,
 )
 from imsbench.profile.load import ProfileError, load_profile, parse_profile, shipped_profiles
+from imsbench.profile.loads import BusyHour, CallForm, Load, Storm
 from imsbench.profile.model import (
     CallFaults,
     Generator,
@@ -28,9 +29,12 @@ from imsbench.profile.phases import (
     Fill,
     Hold,
     Phase,
+    Reattach,
 )
-from imsbench.profile.plan import Profile, Step, spell_protection
+from imsbench.profile.plan import Profile, spell_protection
+from imsbench.profile.rates import Pace
 from imsbench.profile.source import Problem
+from imsbench.profile.steps import Offer, Step
 from imsbench.profile.units import (
     parse_duration,
     parse_rate,
@@ -40,7 +44,9 @@ from imsbench.profile.units import (
 
 __all__ = [
     "PLAYED_BY",
+    "BusyHour",
     "CallFaults",
+    "CallForm",
     "Calls",
     "Cycle",
     "Distribution",
@@ -49,6 +55,9 @@ __all__ = [
     "Hold",
     "Hss",
     "HssFault",
+    "Load",
+    "Offer",
+    "Pace",
     "Pcrf",
     "PcrfFault",
     "Phase",
@@ -56,8 +65,10 @@ __all__ = [
     "Problem",
     "Profile",
     "ProfileError",
+    "Reattach",
     "Simulators",
     "Step",
+    "Storm",
     "Subscribers",
     "Target",
     "TargetFault",

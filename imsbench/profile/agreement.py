@@ -9,6 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from imsbench.profile.erlang import lacking_phones
+from imsbench.profile.expand import steps_of
 from imsbench.profile.faults import TimedFault, unplayed
 from imsbench.profile.mechanisms import lonely
 from imsbench.profile.model import (
@@ -20,11 +21,8 @@ from imsbench.profile.model import (
     Subscribers,
     Target,
 )
-from imsbench.profile.phases import (
-    Calls,
-    Cycle,
-    Phase,
-)
+from imsbench.profile.phases import Calls, Hold, Phase
+from imsbench.profile.rates import mean_of
 
 Disagreement = tuple[str, str]
 """Path in the profile, and what is wrong there."""
@@ -45,6 +43,8 @@ def disagreements(sections: Mapping[str, object]) -> list[Disagreement]:
         found += _phases(subscribers.count, phases)
         if generator:
             found += _too_few_phones(phases, generator)
+        if target:
+            found += _storms(phases, target)
     if subscribers and generator and generator.workers > subscribers.count:
         text = f"{generator.workers} workers for {subscribers.count:,} subscribers"
         found.append(("generator.workers", text))
@@ -140,17 +140,13 @@ def _phases(count: int, phases: Sequence[object]) -> Iterator[Disagreement]:
 
 
 def _registered(index: int, phase: Phase) -> tuple[str, int | None]:
+    path = f"phases[{index}].{phase.name}"
     if phase.fill:
-        return f"phases[{index}].fill.to", phase.fill.to
-    if phase.hold:
-        return f"phases[{index}].hold.registered", phase.hold.registered
-    if phase.calls:
-        return f"phases[{index}].calls.registered", phase.calls.registered
+        return f"{path}.to", phase.fill.to
     if phase.together:
         calls, beside = phase.side_by_side
-        return f"phases[{index}].together", calls.registered or beside.registered
-    assert phase.cycle is not None
-    return f"phases[{index}].cycle.registered", phase.cycle.registered
+        return path, calls.registered or beside.registered
+    return f"{path}.registered", phase.registered
 
 
 def _side_by_side(index: int, phase: Phase, registered: int) -> Iterator[Disagreement]:
@@ -161,11 +157,11 @@ def _side_by_side(index: int, phase: Phase, registered: int) -> Iterator[Disagre
     wanted = {part.registered for part in (calls, beside)} - {None}
     if len(wanted) > 1:
         yield path, f"its parts want {calls.registered:,} and {beside.registered:,} registered"
-    name, length_s = "hold", 0.0
-    if isinstance(beside, Cycle):
-        name, length_s = "cycle", registered * beside.passes / beside.rate[0]
+    if isinstance(beside, Hold):
+        name, length_s = "hold", beside.duration
     else:
-        length_s = beside.duration
+        name = type(beside).__name__.lower()
+        length_s = registered * beside.passes / mean_of(beside.rate[0])
     if length_s > calls.duration:
         yield path, f"its {name} takes {length_s:,.6g} s, its calls only {calls.duration:,.6g} s"
 
@@ -182,13 +178,19 @@ def _too_few_phones(phases: Sequence[object], generator: Generator) -> Iterator[
         if not isinstance(phase, Phase):
             return
         standing = max(standing, _registered(index, phase)[1] or 0)
-        path = f"phases[{index}].calls.rate"
-        calls = phase.calls
-        if phase.together:
-            path, calls = f"phases[{index}].together", phase.side_by_side[0]
-        if calls is None or standing < 2 * generator.workers:
+        if phase.fill or standing < 2 * generator.workers:
             continue
-        poisson = generator.arrivals == "poisson"
-        for rate in calls.rate:
-            if why := lacking_phones(calls, rate, standing, generator.workers, poisson=poisson):
+        path = f"phases[{index}].{phase.name}" + (".rate" if phase.calls else "")
+        for step in steps_of(phase, 0, standing, generator.arrivals):
+            if step.calls is not None and (why := lacking_phones(step, generator.workers)):
                 yield path, why
+
+
+def _storms(phases: Sequence[object], target: Target) -> Iterator[Disagreement]:
+    for index, phase in enumerate(phases):
+        storm = phase.storm if isinstance(phase, Phase) else None
+        if storm is not None and storm.core == "lost" and target.kind != "embedded":
+            yield (
+                f"phases[{index}].storm.core",
+                f"is lost, but only an embedded target can be told to forget; this one is {target.kind}",
+            )

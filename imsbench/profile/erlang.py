@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from imsbench.profile.phases import Calls
+from math import ceil
+
+from imsbench.profile.steps import Step
 from imsbench.profile.units import spell_duration
 
 MOST_LOST = 1e-4
@@ -25,25 +27,38 @@ def erlang_b(offered: float, lines: int) -> float:
     return 1.0 / inverse
 
 
-def lacking_phones(
-    calls: Calls, rate: float, registered: int, workers: int, *, poisson: bool
-) -> str:
-    """Why so many calls find too few phones, with the arithmetic; empty if they do not.
+def lacking_phones(step: Step, workers: int) -> str:
+    """Why so many calls of a step find too few phones, with the arithmetic; empty if they do not.
 
-    Each worker calls among its own phones, so a share of the calls has a share of the phones.
+    Each worker calls among its own phones, so a share of the calls has a share of the phones. Where
+    the rate changes, it is looked at where it is highest; what rises and falls faster than calls end
+    needs fewer.
     """
+    calls = step.calls
+    assert calls is not None
     time_s = calls.hold.mean + calls.ring.mean
-    offered = rate * time_s / workers
-    pairs = registered // workers * calls.calls_per_phone // 2
+    pairs = step.registered // workers * calls.calls_per_phone // 2
     share = "" if workers == 1 else f" / {workers} workers"
     each = "" if calls.calls_per_phone == 1 else f" with {calls.calls_per_phone} calls each"
+    lines = f"{step.registered:,} phones{each}{share} make {pairs:,} pairs"
+    if step.burst:
+        every_s = step.burst / step.rate
+        bursts = max(1, ceil(time_s / every_s - 1e-9))
+        offered = bursts * ceil(step.burst / workers)
+        arithmetic = (
+            f"{bursts:,} bursts of {step.burst:,}{share} within {spell_duration(time_s)} = "
+            f"{offered:,} calls at once, and {lines}"
+        )
+        return f"{arithmetic}: too few" if offered > pairs else ""
+    rate = max((rate for _at, rate in step.points), default=step.rate)
+    offered_by_rate = rate * time_s / workers
     arithmetic = (
-        f"{rate:,g}/s x {spell_duration(time_s)}{share} = {offered:,.4g} calls at once, and "
-        f"{registered:,} phones{each}{share} make {pairs:,} pairs"
+        f"{rate:,.6g}/s x {spell_duration(time_s)}{share} = {offered_by_rate:,.4g} calls at once, and "
+        f"{lines}"
     )
-    if offered > pairs:
+    if offered_by_rate > pairs:
         return f"{arithmetic}: too few"
-    lost = erlang_b(offered, pairs) if poisson else 0.0
+    lost = erlang_b(offered_by_rate, pairs) if step.arrivals == "poisson" else 0.0
     if lost <= MOST_LOST:
         return ""
     return (

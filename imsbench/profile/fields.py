@@ -51,20 +51,6 @@ def _algorithms(value: object) -> object:
     return ["null" if name is None else name for name in value]
 
 
-def _rates(value: object) -> tuple[float, ...]:
-    if not isinstance(value, (list, tuple)):
-        return (parse_rate(value),)
-    if not value:
-        raise ValueError("must be a rate or a list of at least one")
-    rates = []
-    for item in value:
-        try:
-            rates.append(parse_rate(item))
-        except ValueError as error:
-            raise ValueError(f"{error}, got {item!r}") from None
-    return tuple(rates)
-
-
 def _endpoint(value: str) -> str:
     host, colon, port = value.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
@@ -115,7 +101,6 @@ IdleClose = Annotated[
     ),
 ]
 Rate = Annotated[float, BeforeValidator(parse_rate)]
-Rates = Annotated[tuple[float, ...], BeforeValidator(_rates)]
 Key = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{32}$")]
 Some = BeforeValidator(_some)
 """A list that is not empty; pydantic's own rule complains of the length when an item is wrong."""

@@ -13,9 +13,10 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from imsbench.profile.agreement import disagreements
+from imsbench.profile.expand import expand
 from imsbench.profile.faults import misplaced
 from imsbench.profile.model import Generator
-from imsbench.profile.plan import Profile, expand
+from imsbench.profile.plan import Profile
 from imsbench.profile.source import Problem, Source, spell_path
 
 _LARGEST = 1_000_000

@@ -188,7 +188,9 @@ def repair_rate(profile: Profile) -> float:
 
 
 def drain_s(profile: Profile, step: Step) -> float:
-    """Longest wait after a step's plan for its attempts to end, seconds: calls take their time."""
+    """Longest wait after a step's plan for its attempts to end, seconds: calls and storms take time."""
+    if step.storm is not None:
+        return step.storm.limit + profile.phones.registration_timeout
     calls = step.calls
     if calls is None:
         return profile.generator.drain

@@ -81,7 +81,7 @@ def one_phone(profile: Profile) -> Profile:
 
 
 def one_call(profile: Profile) -> Profile:
-    """The same phones and target, but two phones that register, one call, and both once again.
+    """The same phones and target, but two phones that register, one call, each refresh, and both once again.
 
     The call is the profile's first kind of calls, answered, as short as may be; without faults, and
     without thresholds.
@@ -107,8 +107,13 @@ def one_call(profile: Profile) -> Profile:
     }
     for share in ("busy", "rejected", "cancelled", "unregistered", "bye_by_callee"):
         call[share] = 0.0
-    fill, cycle = {"rate": 10, "to": 2}, {"rate": 10}
-    values["phases"] = [{"fill": fill}, {"calls": call}, {"cycle": cycle}]
+    refreshed = ["registration"] + ["subscription"] * profile.phones.subscribe_reg_event
+    values["phases"] = [
+        {"fill": {"rate": 10, "to": 2}},
+        {"calls": call},
+        *({"hold": {"duration": "200ms", "refresh": what}} for what in refreshed),
+        {"cycle": {"rate": 10}},
+    ]
     values["thresholds"] = []
     return _validated(values, "one call")
 

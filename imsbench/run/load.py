@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from imsbench.host.control import Message
 from imsbench.profile import Profile
-from imsbench.run import configs, sut, tell
+from imsbench.run import configs, sut, tell, topology
 from imsbench.run.advice import advice
 from imsbench.run.crew import ChildLost, Crew
 from imsbench.run.events import Stage, StepEnded, StepStarted, Watcher
@@ -126,6 +126,8 @@ class Load:
         told = step_config(step)
         for name in self._workers:
             self._crew.send(name, "start_at", step=told, at=record.started_at, repair=repair)
+        if step.storm is not None and step.storm.core == "lost" and not repair:
+            self._crew.send(topology.CORE, "forget", at=record.started_at)
         if not repair:
             self._faults.begin(step, record.started_at)
         usage = None if repair else sut.usage_of(self._target, step, record.started_at)

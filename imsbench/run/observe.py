@@ -78,13 +78,16 @@ def call(profile: Profile, watch: Watcher, pcap: CaptureOrder | None = None) -> 
 
 
 def signature_of(record: RunRecord) -> Signature:
-    """From the steps of ``derive.one_call``: two registrations; a call; both phones once again."""
-    registered, called, again = record.steps
+    """From the steps of ``derive.one_call``: registrations, a call, refreshes, both phones once again."""
+    registered, called, *holds, again = record.steps
     registration = _per(registered, _PHONES)
+    refreshed = {hold.step.refresh: _per(hold, _PHONES) for hold in holds}
     return Signature(
         registration=registration,
         call=_per(called, 1),
         deregistration=_without(_per(again, _PHONES), registration),
+        reregistration=refreshed.get("registration"),
+        subscription_refresh=refreshed.get("subscription"),
     )
 
 

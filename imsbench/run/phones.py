@@ -14,7 +14,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from math import inf, nan
-from typing import Any
+from typing import Any, Literal
 
 from imsbench.engine.driver import Driver
 from imsbench.engine.loop import Loop, clock
@@ -44,9 +44,11 @@ class Phones:
         subscribe: bool,
         on_outcome: Callable[[Outcome], None],
         spread: str = "",
+        second_address: Callable[[int], str] | None = None,
     ) -> None:
         """spread: a seed, where each phone's first refresh is drawn uniformly between now and when it
-        would be due; else refreshes keep the wave of the fill.
+        would be due; else refreshes keep the wave of the fill. second_address: where the phone of a
+        number re-attaches; None: no phone does.
         """
         self.all = [Phone(network, n, address) for n, address in addresses.items()]
         """Every phone, in the order of its number."""
@@ -67,20 +69,67 @@ class Phones:
         self._subscribe = subscribe
         self._on_outcome = on_outcome
         self._spread = spread
+        self._second_address = second_address
+        self._homes: dict[int, str] = {}
         self._ended_by_network: dict[int, _Ended] = {}
         network.on_deregistered = self._on_network_deregistration
         network.on_refresh_moved = self._schedule
 
-    def register(self, phone: Phone, due_at: float, step: int | None = None) -> None:
-        """Initial registration, and on success the subscription, in this step or the present one."""
-        then = self._after_registration
-        self._attempt("registration", register, phone, due_at, then, step)
+    def register(
+        self, phone: Phone, due_at: float, step: int | None = None, then: Then | None = None
+    ) -> None:
+        """Initial registration, and on success the subscription, in this step or the present one.
+
+        then() is called when the registration has ended, well or badly.
+        """
+
+        def ended(phone: Phone, outcome: Outcome) -> None:
+            self._after_registration(phone, outcome)
+            if then is not None:
+                then(phone, outcome)
+
+        self._attempt("registration", register, phone, due_at, ended, step)
+
+    def refresh(
+        self,
+        phone: Phone,
+        due_at: float,
+        what: Literal["registration", "subscription"] = "registration",
+    ) -> bool:
+        """Refresh one of an idle phone's two ahead of its timer; False if it has none."""
+        one = phone.registration if what == "registration" else phone.subscription
+        if one is None:
+            return False
+        one.refresh_at = due_at
+        self._refresh(phone, due_at, due_at)
+        return True
+
+    def reattach(self, phone: Phone, due_at: float) -> None:
+        """The phone is gone without a word, and registers from its other address."""
+        self.lose(phone)
+        self._move(phone)
+        self.register(phone, due_at)
+
+    def lose(self, phone: Phone) -> None:
+        """An idle phone loses registration, connections and SAs; the network is not told."""
+        self.registered -= phone.registration is not None
+        self._driver.start(abandon(phone, silently=True), phone, _gone)
 
     def deregister(self, phone: Phone, due_at: float, then: Then) -> None:
         """De-registration; then() is called when the phone holds nothing any more."""
         self._attempt("deregistration", deregister, phone, due_at, then)
 
     # private
+
+    def _move(self, phone: Phone) -> None:
+        """To its second address, or home again."""
+        assert self._second_address is not None
+        home = self._homes.pop(phone.n, None)
+        if home is None:
+            self._homes[phone.n] = phone.address
+        del self.by_address[phone.address]
+        phone.address = home or self._second_address(phone.n)
+        self.by_address[phone.address] = phone
 
     def _attempt(
         self,
@@ -238,6 +287,11 @@ class Phones:
                 self.register(phone, clock())
 
         self._driver.start(abandon(phone), phone, abandoned)
+
+
+def _gone(_phone: object, problem: BaseException | None) -> None:
+    if problem is not None:
+        raise problem  # a defect of ours: nothing of it waits for the network
 
 
 def _next_refresh(phone: Phone) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from imsbench.host import limits
-from imsbench.profile import Profile
+from imsbench.profile import Profile, Step
 from imsbench.run import configs, network
 from imsbench.run.exits import HOST_LACKS, RunRefused
 
@@ -20,6 +20,7 @@ def needs(profile: Profile) -> limits.Needs:
         workers=profile.generator.workers,
         ip_version=phones.ip_version,
         connections_per_phone=_sockets_per_phone(profile),
+        addresses_per_phone=_addresses_per_phone(profile),
         embedded=profile.target.kind in ("embedded", "null"),
         tun=configs.needs_tun(profile),
         port_uc_first=phones.port_uc_first,
@@ -68,17 +69,54 @@ def _shortest_period_s(profile: Profile) -> float:
     """Least time between two new SA sets of one phone, on average over the phones; 0: never again."""
     periods = [
         # A phone under way is passed over: no rate has it register faster than it can.
-        max(step.registered / step.rate, PROCEDURE_S)
-        for step in profile.steps()
-        if step.kind == "cycle" and step.rate
+        max(step.registered / rate, PROCEDURE_S)
+        for step in _parts(profile)
+        if (rate := _renewal_rate(step))
     ]
+    for step in profile.steps():
+        if step.storm is not None:
+            waits = step.storm.retry if step.storm.back_off == "none" else step.storm.base_time
+            periods.append(max(waits, PROCEDURE_S))
     if profile.target.reauthenticate:
         periods.append(min(profile.target.expires, profile.phones.expires) / 2)
     return min(periods, default=0.0)
 
 
 def _renewals(profile: Profile) -> int | None:
-    """How often the cycles have one phone register anew; None where refreshes do so too."""
-    if profile.target.reauthenticate:
+    """How often the load has one phone register anew; None where nothing bounds it: refreshes do so
+    too, or phones try again after a failure."""
+    if profile.target.reauthenticate or any(step.storm for step in profile.steps()):
         return None
-    return sum(step.passes for step in profile.steps() if step.kind == "cycle")
+    return sum(
+        -(-step.registrations // step.registered)
+        for step in _parts(profile)
+        if step.kind in ("cycle", "mix")
+    )
+
+
+def _parts(profile: Profile) -> list[Step]:
+    """Every step, and what runs beside calls."""
+    steps = list(profile.steps())
+    return steps + [step.beside for step in steps if step.beside is not None]
+
+
+def _renewal_rate(step: Step) -> float:
+    """Registrations of a cycle or a mix per second, where they are most frequent."""
+    if step.kind == "cycle":
+        return max((rate for _at, rate in step.points), default=step.rate)
+    if step.kind != "mix":
+        return 0.0
+    return sum(
+        max((rate for _at, rate in offer.pace.points), default=offer.pace.rate)
+        for offer in step.offers
+        if offer.registrations
+    )
+
+
+def _addresses_per_phone(profile: Profile) -> int:
+    """Two where phones re-attach."""
+    moved = any(
+        step.reattach or any(offer.procedure == "reattach" for offer in step.offers)
+        for step in _parts(profile)
+    )
+    return 2 if moved else 1

@@ -1,11 +1,16 @@
-"""From a profile to the plain settings of one worker's phones and engine."""
+"""From a profile to the plain settings of one worker's phones, calls and engine."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from imsbench.distribution import Distribution
 from imsbench.engine.connections import EngineSettings
 from imsbench.host import addresses
+from imsbench.phone.leg import CallSettings
 from imsbench.phone.phone import PhoneSettings
-from imsbench.profile import Profile
+from imsbench.profile import Calls, Profile
+from imsbench.run.calls import CallMix
 
 
 def phone_settings(profile: Profile, pcscf: tuple[str, int]) -> PhoneSettings:
@@ -56,3 +61,44 @@ def phone_addresses(profile: Profile, worker: int, workers: int) -> dict[int, st
     first = network.network_address + 1
     numbers = range(worker, profile.subscribers.count, workers)
     return {n: str(first + index) for index, n in enumerate(numbers)}
+
+
+def second_address(profile: Profile, worker: int, workers: int) -> Callable[[int], str]:
+    """Where each phone of one worker re-attaches, by its number: behind the addresses of all its phones."""
+    held = len(range(worker, profile.subscribers.count, workers))
+    version = profile.phones.ip_version
+
+    def address_of(n: int) -> str:
+        return addresses.phone_address(version, worker, workers, held + n // workers)
+
+    return address_of
+
+
+def call_mix(calls: Calls, *, t1_s: float = 0.5, transaction_timeout_s: float = 32.0) -> CallMix:
+    """The calls of a profile, as the phones take them."""
+    settings = CallSettings(
+        t1_s=t1_s,
+        transaction_timeout_s=transaction_timeout_s,
+        preconditions=calls.preconditions,
+        reliable_ringing=calls.reliable_ringing,
+        ringing=calls.ringing,
+        request_uri=calls.request_uri,
+        session_expires_s=calls.session_expires,
+        hold_resume=calls.hold_resume,
+        no_answer_s=calls.no_answer,
+        hold=Distribution(calls.hold.kind, calls.hold.mean, calls.hold.sigma),
+        ring=Distribution(calls.ring.kind, calls.ring.mean, calls.ring.sigma),
+    )
+    return CallMix(
+        settings,
+        shares=(
+            ("busy", calls.busy),
+            ("rejected", calls.rejected),
+            ("cancelled", calls.cancelled),
+            ("unregistered", calls.unregistered),
+        ),
+        bye_by_callee=calls.bye_by_callee,
+        cancel_after_s=calls.cancel_after,
+        fixed_pairs=calls.pairs == "fixed",
+        calls_per_phone=calls.calls_per_phone,
+    )

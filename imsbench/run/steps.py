@@ -1,30 +1,30 @@
-"""Carrying out the steps of the load: fill, hold, cycle, calls (one worker's share of each).
+"""Carrying out the steps of the load: fill, hold, cycle, calls, storm, mix (one worker's share of each).
 
 Open arrivals: every attempt has the instant at which it is due, fixed before the step starts, and
 starts then whatever became of the others. An arrival that finds no phone to use is a counted drop.
 A step is over when its plan is through and every attempt of it has ended, or when the drain is:
 what is left then is counted. Refreshes that come due after the plan belong to no step. Calls may have
-a cycle or a hold beside them: two plans on one clock, and one step.
+a cycle, a hold or a mix beside them: several plans on one clock, and one step.
 """
 
 from __future__ import annotations
 
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain, count, islice
+from typing import Any, Literal
 
-from imsbench import profile
 from imsbench.arrivals import Arrivals
-from imsbench.distribution import Distribution
 from imsbench.engine.loop import Loop, clock
 from imsbench.outcome import Outcome
-from imsbench.phone.leg import CallSettings
 from imsbench.phone.phone import Phone
-from imsbench.profile import Step
+from imsbench.profile import Offer, Pace, Step
 from imsbench.run.calls import CallMix, Calls
 from imsbench.run.phones import Phones
+from imsbench.run.settings import call_mix
+from imsbench.run.storm import Storm
 
 _DRAIN_CHECK_S = 0.02
 
@@ -43,6 +43,19 @@ class Plan:
 
 class StepRun:
     """One step under way on one worker."""
+
+    dropped = 0
+    """Arrivals that found no idle phone."""
+    without_pair = 0
+    """Calls that found no idle pair of phones."""
+    started = 0
+    """Arrivals that started a registration or de-registration."""
+    called = 0
+    """Arrivals after the warm-up that started a call."""
+    unfinished = 0
+    """Attempts of the step that had not ended when the drain was over."""
+    first_due_at = 0.0
+    """Instant of the plan's beginning, seconds."""
 
     def __init__(
         self,
@@ -67,18 +80,10 @@ class StepRun:
         self.step = step
         self.on_evaluated = on_evaluated
         self.on_drain = on_drain
-        self.dropped = 0
-        """Arrivals that found no idle phone."""
-        self.without_pair = 0
-        """Calls that found no idle pair of phones."""
-        self.started = 0
-        """Arrivals that started a registration or de-registration."""
-        self.called = 0
-        """Arrivals after the warm-up that started a call."""
-        self.unfinished = 0
-        """Attempts of the step that had not ended when the drain was over."""
-        self.first_due_at = 0.0
-        """Instant of the plan's beginning, seconds."""
+        self.offered: Counter[str] = Counter()
+        """Arrivals of a mix that started something, by procedure; its calls after the warm-up."""
+        self.storm: Storm | None = None
+        """The storm, if the step is one."""
         self._loop = loop
         self._phones = phones
         self._calls = calls
@@ -89,6 +94,7 @@ class StepRun:
         self._drained_by = 0.0
         self._on_done = on_done
         self._queue: deque[Phone] = deque()
+        self._turns: Counter[int] = Counter()
         self._plans = 0
         """Plans that are not through."""
 
@@ -99,31 +105,59 @@ class StepRun:
         self._plans += 1  # until all plans are made, so that an empty one does not end the step
         if repair:
             self._plan_fill(step.registered_before, repair_rate)
-        elif step.kind == "fill":
-            self._plan_fill(step.registered, step.rate)
-        elif step.kind == "cycle":
-            self._plan_cycle(step)
-        elif step.kind == "calls":
-            self._plan_calls(step)
-            if step.beside is not None:
-                self._plan_beside(step.beside, at + step.warm_up_s)
         else:
-            self._plan_hold(at + step.duration_s)
+            self._plan(step, at)
         self._plan_ended(None)
 
     # private
 
-    def _plan_fill(self, to: int, rate: float) -> None:
-        """Phones below ``to`` that are not registered, in the order of their numbers."""
+    def _plan(self, step: Step, at: float) -> None:
+        match step.kind:
+            case "fill":
+                self._plan_fill(step.registered, step.rate, self._paced(step))
+            case "cycle":
+                self._plan_cycle(step)
+            case "calls":
+                self._plan_calls(step)
+                if step.beside is not None:
+                    self._plan_beside(step.beside, at + step.warm_up_s)
+            case "storm":
+                self._plan_storm(step, at)
+            case "mix":
+                self._plan_mix(step, at)
+            case "hold":
+                self._plan_hold(at + step.duration_s)
+                if step.refresh is not None:
+                    self._plan_refresh(step)
+
+    def _paced(self, step: Step) -> Arrivals:
+        """A fill's arrivals where they are not simply constant; the whole plan's, by phone numbers."""
+        return arrivals_of(step.pace, step.arrivals, self._seed)
+
+    def _plan_fill(self, to: int, rate: float, whole: Arrivals | None = None) -> None:
+        """Phones below ``to`` that are not registered, in the order of their numbers.
+
+        whole: the plan of all workers; more phones than it has, lost ones, follow it at its rate.
+        """
         missing = [p for p in self._phones.all if p.n < to and p.registration is None]
         self._queue.extend(missing)
         share, shares = self._share["share"], self._share["shares"]
-        offsets = ((i * shares + share) / rate for i in range(len(missing)))
+        planned = islice(whole or (), share, None, shares)
+        end_s = whole.duration_s if whole is not None else 0.0
+        more = (end_s + (i * shares + share) / rate for i in count())
+        offsets = islice(chain(planned, more), len(missing))
         self._follow(Plan(self.first_due_at, offsets, self._fill_next))
 
     def _plan_hold(self, until: float) -> None:
         self._plans += 1
         self._loop.call_at(until, self._plan_ended, None)
+
+    def _plan_refresh(self, step: Step) -> None:
+        """Every phone once, in the order of their numbers, evenly spaced."""
+        mine = [phone for phone in self._phones.all if phone.n < step.registered]
+        self._queue.extend(mine)
+        offsets = (phone.n * step.duration_s / step.registered for phone in mine)
+        self._follow(Plan(self.first_due_at, offsets, self._refresh_next))
 
     def _plan_cycle(self, step: Step) -> None:
         """Every phone once a pass, in an order drawn from the seed."""
@@ -132,7 +166,7 @@ class StepRun:
         for _ in range(step.passes):
             source.shuffle(mine)
             self._queue.extend(mine)
-        everything = Arrivals(step.rate, step.attempts, step.arrivals, self._seed)
+        everything = arrivals_of(step.pace, step.arrivals, self._seed)
         share, shares = self._share["share"], self._share["shares"]
         # Shared pass by pass, as the phones are: arrival i of a pass is the phone's of number i.
         offsets = (
@@ -157,15 +191,65 @@ class StepRun:
         """What runs beside calls. Phones in a call are passed over by its cycle, and come later."""
         if step.kind == "hold":
             self._plan_hold(at + step.duration_s)
-            return
+        elif step.kind == "mix":
+            self._plan_mix(step, at)
+        else:
+            self._queue_all(step)
+            offsets = self._arrivals(step, f"{self._seed}/beside")
+            self._follow(Plan(at, offsets, self._cycle_any))
+
+    def _plan_mix(self, step: Step, at: float) -> None:
+        """Each procedure by a plan of its own; the phones take turns for all of them."""
+        self._queue_all(step)
+        for offer in step.offers:
+            self._follow(Plan(at, self._offsets_of(step, offer), self._start_of(offer)))
+        self._plan_hold(at + step.duration_s)
+
+    def _offsets_of(self, step: Step, offer: Offer) -> Iterator[float]:
+        seed = f"{self._seed}/{offer.procedure}"
+        return iter(arrivals_of(offer.pace, step.arrivals, seed, **self._share))
+
+    def _start_of(self, offer: Offer) -> Callable[[float], None]:
+        start = {
+            "refresh": self._refresh_one,
+            "reattach": self._phones.reattach,
+            "power_cycle": self._cycle_one,
+        }[offer.procedure]
+
+        def start_one(due_at: float) -> None:
+            self.offered[offer.procedure] += self._rotate(due_at, start)
+
+        return start_one
+
+    def _plan_storm(self, step: Step, at: float) -> None:
+        """All phones are gone by ``at``; after the outage each has its instant to come back."""
+        assert step.storm is not None
+        returns_at = at + step.storm.outage
+        self.storm = Storm(
+            self._loop,
+            self._phones,
+            step.storm,
+            seed=f"{self._seed}/back-off",
+            returns_at=returns_at,
+            limit_at=returns_at + step.storm.within + step.storm.limit,
+        )
+        mine = self._queue_all(step)
+        self.storm.strike(mine)
+        pace = Pace(
+            step.rate, step.registered, step.storm.within, burst=0 if step.rate else step.registered
+        )
+        offsets = iter(arrivals_of(pace, step.arrivals, self._seed, **self._share))
+        self._follow(Plan(returns_at, offsets, self._come_back))
+
+    def _queue_all(self, step: Step) -> list[Phone]:
+        """The step's phones, in an order drawn from the seed."""
         mine = [phone for phone in self._phones.all if phone.n < step.registered]
         random.Random(f"{self._seed}/order").shuffle(mine)
         self._queue.extend(mine)
-        offsets = self._arrivals(step, f"{self._seed}/beside")
-        self._follow(Plan(at, offsets, self._cycle_any))
+        return mine
 
     def _arrivals(self, step: Step, seed: str) -> Iterator[float]:
-        return iter(Arrivals(step.rate, step.attempts, step.arrivals, seed, **self._share))
+        return iter(arrivals_of(step.pace, step.arrivals, seed, **self._share))
 
     def _evaluate(self, _argument: Any) -> None:
         """The warm-up is over: from now on what is due belongs to the step."""
@@ -200,6 +284,7 @@ class StepRun:
         if evaluated:
             self.called += started
             self.without_pair += not started
+            self.offered["call"] += started
 
     def _idle_phone(self) -> Phone | None:
         """The next phone in the order that has nothing under way; a busy one is put behind."""
@@ -222,23 +307,57 @@ class StepRun:
         if phone is not None and phone.registration is None:
             self._phones.register(phone, due_at)
 
+    def _refresh_next(self, due_at: float) -> None:
+        phone, what = self._idle_phone(), self.step.refresh
+        assert what is not None
+        if phone is not None and self._phones.refresh(phone, due_at, what):
+            self.started += 1
+        else:
+            self.dropped += 1
+
     def _cycle_next(self, due_at: float) -> None:
         phone = self._take()
         if phone is not None:
             self._cycle_one(phone, due_at)
 
-    def _cycle_any(self, due_at: float) -> None:
-        """One of a cycle beside calls: the order begins anew as often as it must."""
+    def _rotate(self, due_at: float, start: Callable[[Phone, float], None]) -> bool:
+        """One of what phones take turns in: the order begins anew as often as it must."""
         phone = self._take()
-        if phone is not None:
-            self._queue.append(phone)
-            self._cycle_one(phone, due_at)
+        if phone is None:
+            return False
+        self._queue.append(phone)
+        start(phone, due_at)
+        return True
+
+    def _cycle_any(self, due_at: float) -> None:
+        self._rotate(due_at, self._cycle_one)
 
     def _cycle_one(self, phone: Phone, due_at: float) -> None:
-        if phone.registration is None:
+        if self._reattaches(phone):
+            self._phones.reattach(phone, due_at)
+        elif phone.registration is None:
             self._phones.register(phone, due_at)  # lost meanwhile: there is nothing to end
         else:
             self._phones.deregister(phone, due_at, self._again)
+
+    def _reattaches(self, phone: Phone) -> bool:
+        """Whether this time it is gone without a word; by its number and its turn, whatever the worker."""
+        step = self.step.beside or self.step
+        if not 0 < step.reattach < 1:
+            return step.reattach == 1
+        self._turns[phone.n] += 1
+        source = random.Random(f"{self._seed}/reattach/{phone.n}/{self._turns[phone.n]}")
+        return source.random() < step.reattach
+
+    def _refresh_one(self, phone: Phone, due_at: float) -> None:
+        if not self._phones.refresh(phone, due_at):
+            self._phones.register(phone, due_at)  # lost meanwhile: there is nothing to refresh
+
+    def _come_back(self, due_at: float) -> None:
+        assert self.storm is not None
+        phone = self._take()
+        if phone is not None:
+            self.storm.come_back(phone, due_at)
 
     def _again(self, phone: Phone, outcome: Outcome) -> None:
         """The registration of a cycle is due when the phone holds nothing of the last one."""
@@ -253,6 +372,7 @@ class StepRun:
 
     def _drain(self, _argument: Any) -> None:
         under_way = self._phones.outstanding[self.step.index] + self._calls.outstanding
+        under_way += self.storm.waiting if self.storm is not None else 0
         if under_way and clock() < self._drained_by:
             self._loop.call_at(clock() + _DRAIN_CHECK_S, self._drain, None)
             return
@@ -260,33 +380,11 @@ class StepRun:
         self._on_done()
 
 
-def call_mix(
-    calls: profile.Calls, *, t1_s: float = 0.5, transaction_timeout_s: float = 32.0
-) -> CallMix:
-    """The calls of a profile, as the phones take them."""
-    settings = CallSettings(
-        t1_s=t1_s,
-        transaction_timeout_s=transaction_timeout_s,
-        preconditions=calls.preconditions,
-        reliable_ringing=calls.reliable_ringing,
-        ringing=calls.ringing,
-        request_uri=calls.request_uri,
-        session_expires_s=calls.session_expires,
-        hold_resume=calls.hold_resume,
-        no_answer_s=calls.no_answer,
-        hold=Distribution(calls.hold.kind, calls.hold.mean, calls.hold.sigma),
-        ring=Distribution(calls.ring.kind, calls.ring.mean, calls.ring.sigma),
-    )
-    return CallMix(
-        settings,
-        shares=(
-            ("busy", calls.busy),
-            ("rejected", calls.rejected),
-            ("cancelled", calls.cancelled),
-            ("unregistered", calls.unregistered),
-        ),
-        bye_by_callee=calls.bye_by_callee,
-        cancel_after_s=calls.cancel_after,
-        fixed_pairs=calls.pairs == "fixed",
-        calls_per_phone=calls.calls_per_phone,
+def arrivals_of(
+    pace: Pace, kind: Literal["constant", "poisson"], seed: str, share: int = 0, shares: int = 1
+) -> Arrivals:
+    """The instants of a pace: the whole plan's, or one worker's share of them."""
+    rate = pace.rate or 1.0  # a pace without a rate has all its attempts at one instant
+    return Arrivals(
+        rate, pace.attempts, kind, seed, share, shares, points=pace.points, burst=pace.burst
     )

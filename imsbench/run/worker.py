@@ -36,7 +36,7 @@ from imsbench.run.exits import HOST_LACKS, RunRefused
 from imsbench.run.orders import step_of
 from imsbench.run.phones import Phones
 from imsbench.run.samples import Samples
-from imsbench.run.settings import engine_settings, phone_addresses, phone_settings
+from imsbench.run.settings import engine_settings, phone_addresses, phone_settings, second_address
 from imsbench.run.steps import StepRun
 
 OUTER_DEVICE = "ims0"
@@ -131,6 +131,7 @@ class Worker:
             subscribe=self._profile.phones.subscribe_reg_event,
             on_outcome=self._record,
             spread=self._spread(),
+            second_address=second_address(self._profile, self._worker, self._workers),
         )
 
     def _spread(self) -> str:

@@ -300,6 +300,8 @@ def _on_control(
     for message in channel.receive():
         if message["type"] == "stop":
             stopped.set()
+        elif message["type"] == "forget":
+            asyncio.get_running_loop().call_at(float(message["at"]), core.forget)
         elif message["type"] == "fault":
             try:
                 faults.order(message)

@@ -381,8 +381,8 @@ class Pcscf:
             connection.reset()
         return len(chosen)
 
-    def close(self) -> None:
-        """Stop: requests in progress, SAs, connections."""
+    def forget_all(self) -> None:
+        """Forget every phone: requests in progress, calls, SAs, connections."""
         for task in self._tasks:
             task.cancel()
         for _, timer in self._transactions.values():
@@ -390,14 +390,20 @@ class Pcscf:
         self._transactions.clear()
         self.impairment.close()
         self.sessions.close()
-        self.udp.close()
         for phone in self._phones.values():
             if phone.datagrams is not None and phone.datagrams.link is not None:
                 phone.datagrams.link.abort()
+        self._phones.clear()
+        self._by_identity.clear()
         for connection in list(self.connections):
             connection.abort()
         if self.security is not None:
             self.security.close()
+
+    def close(self) -> None:
+        """Forget every phone, and serve none any more."""
+        self.udp.close()
+        self.forget_all()
 
 
 def _uris(answer: Answer, name: str) -> tuple[str, ...]:

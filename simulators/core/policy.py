@@ -107,6 +107,12 @@ class RxPolicy:
         assert self._settings.pcrf is not None
         await self.peer.connect(*self._settings.pcrf, timeout_s=CONNECT_TIMEOUT_S)
 
+    def forget_all(self) -> None:
+        """Forget every session without a STR; what is being asked is not waited for."""
+        for task in self._tasks:
+            task.cancel()
+        self._sessions.clear()
+
     async def close(self) -> None:
         """DPR and close."""
         for task in self._tasks:

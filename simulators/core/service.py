@@ -87,6 +87,17 @@ class ReferenceCore:
         address = sock.getsockname()
         return str(address[0]), int(address[1])
 
+    def forget(self) -> None:
+        """Lose every phone as a restart does: bindings, calls, SAs at once, connections by RST.
+
+        The HSS and the PCRF are told nothing, and keep what they hold.
+        """
+        self.counters["states lost"] += 1
+        self.scscf.close()
+        self.pcscf.forget_all()
+        if self.policy is not None:
+            self.policy.forget_all()
+
     def counts(self) -> dict[str, int]:
         """Counters so far, and what is held now."""
         held = {

@@ -38,6 +38,8 @@ class Site:
         self.expires_s = expires_s
         self.refuse: set[str] = set()
         """IMPIs that get a 403."""
+        self.retry_after = ""
+        """Of those 403."""
         self.delay_s = 0.0
         """Before each answer."""
         self.outcomes: list[Outcome] = []
@@ -50,11 +52,14 @@ class Site:
             "127.0.0.1", self.far.port, ipsec=False, registration_timeout_s=2.0
         )
         network = Network(settings, self.population, random.Random(1))
-        driver = Driver(self.loop, EngineSettings(), None, lambda _a: None, answer_request)
+        self.driver = driver = Driver(
+            self.loop, EngineSettings(), None, lambda _a: None, answer_request
+        )
         addresses = {n: f"127.0.1.{n + 1}" for n in range(phones)}
         self.phones = Phones(
             self.loop, driver, network, addresses, subscribe=False,
             on_outcome=self.outcomes.append, spread=spread,
+            second_address=lambda n: f"127.0.2.{n + 1}",
         )  # fmt: skip
         self.phones.step = step
         self.calls = Calls(
@@ -155,7 +160,8 @@ class Site:
     def _answer(self, request: Request) -> Response:
         authorization = parse_digest(request.get("authorization") or "")
         if authorization["username"] in self.refuse:
-            return response_to(request, 403, "Forbidden")
+            headers = [("retry-after", self.retry_after)] if self.retry_after else []
+            return response_to(request, 403, "Forbidden", headers=headers)
         if not authorization["nonce"]:
             return response_to(request, 401, "Unauthorized", headers=[self._challenge(request)])
         contact = (request.get("contact") or "").partition(">")[0] + f">;expires={self.expires_s}"

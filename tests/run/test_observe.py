@@ -34,7 +34,9 @@ def test_the_one_call_is_as_those_of_the_load_but_short_and_answered() -> None:
     few = one_call(MIXED)
     assert (few.subscribers.count, few.generator.workers) == (2, 1)
     assert few.thresholds == ()
-    fill, called, again = few.steps()
+    fill, called, first, second, again = few.steps()
+    assert (first.kind, first.refresh) == ("hold", "registration")
+    assert (second.kind, second.refresh) == ("hold", "subscription")
     assert (fill.kind, fill.registered) == ("fill", 2)
     assert (called.kind, called.attempts, called.evaluated_calls) == ("calls", 1, 1)
     assert (again.kind, again.attempts) == ("cycle", 2)
@@ -72,8 +74,10 @@ def test_the_signature_is_what_each_procedure_costs() -> None:
         step(
             1, {"-> INVITE": 1, "<- INVITE": 1}, {"hss": {"LIR": 1, "MAR": 0}, "pcrf": {"AAR": 4}}
         ),
+        step(2, {"-> REGISTER": 2, "<- 200 REGISTER": 2}, {"hss": {"UAR": 2}, "pcrf": {}}),
+        step(3, {"-> SUBSCRIBE": 2, "<- NOTIFY": 2}, {"hss": {}, "pcrf": {}}),
         step(
-            2,
+            4,
             {"-> REGISTER": 6, "<- 401 REGISTER": 2, "<- NOTIFY": 4},
             {"hss": {"UAR": 6, "MAR": 2, "SAR": 4}, "pcrf": {"AAR": 2, "STR": 2}},
         ),
@@ -89,3 +93,18 @@ def test_the_signature_is_what_each_procedure_costs() -> None:
     assert signature.deregistration == ProcedureSignature(
         messages={"-> REGISTER": 1, "<- NOTIFY": 1}, commands={"SAR": 1, "STR": 1, "UAR": 1}
     )
+    assert signature.reregistration == ProcedureSignature(
+        messages={"-> REGISTER": 1, "<- 200 REGISTER": 1}, commands={"UAR": 1}
+    )
+    assert signature.subscription_refresh == ProcedureSignature(
+        messages={"-> SUBSCRIBE": 1, "<- NOTIFY": 1}
+    )
+
+
+def test_phones_that_do_not_subscribe_refresh_their_registration_only() -> None:
+    silent = MIXED.model_copy(
+        update={"phones": MIXED.phones.model_copy(update={"subscribe_reg_event": False})}
+    )
+    assert [step.refresh for step in one_call(silent).steps() if step.kind == "hold"] == [
+        "registration"
+    ]

@@ -89,6 +89,28 @@ def test_a_cycle_deregisters_and_registers_every_phone_once_a_pass(site: Site) -
     assert all(o.step == 1 for o in site.outcomes)
 
 
+def test_a_hold_may_have_each_phone_refresh_once_ahead_of_its_timer(site: Site) -> None:
+    fill, hold = steps(
+        "[{fill: {rate: 100, to: 10}}, {hold: {duration: 200ms, refresh: registration}}]"
+    )
+    run_step(site, fill)
+    site.outcomes.clear()
+    run = run_step(site, hold)
+    refreshed = sorted(site.outcomes, key=lambda o: o.due_at)
+    assert [(o.procedure, o.phone) for o in refreshed] == [("reregistration", n) for n in range(10)]
+    offsets = [o.due_at - run.first_due_at for o in refreshed]
+    assert offsets == pytest.approx([i * 0.02 for i in range(10)])
+    assert all(o.succeeded and o.step == 1 for o in refreshed)
+    assert (run.started, run.dropped) == (10, 0)
+
+
+@pytest.mark.parametrize("what", ["registration", "subscription"])
+def test_a_phone_that_has_nothing_to_refresh_is_a_counted_drop(site: Site, what: str) -> None:
+    (hold,) = steps(f"[{{hold: {{duration: 50ms, registered: 10, refresh: {what}}}}}]")
+    run = run_step(site, hold)
+    assert (run.started, run.dropped, site.outcomes) == (0, 10, [])
+
+
 def test_the_order_of_a_cycle_comes_from_the_seed() -> None:
     orders = []
     for seed in (1, 1, 2):
