@@ -13,9 +13,9 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
-from imsbench.engine.connection import Connection, cause_of
+from imsbench.engine.connection import REFUSED, Connection, cause_of
 from imsbench.engine.connections import Connections, Endpoint
-from imsbench.engine.datagrams import DatagramPath, Datagrams, by_udp
+from imsbench.engine.datagrams import DatagramPath, Datagrams, by_udp, by_udp_nevertheless
 from imsbench.engine.loop import Loop, clock
 from imsbench.engine.tasks import CANCEL_MARK, Pending, Task
 from imsbench.engine.unreliable import Unreliable, Way
@@ -126,7 +126,10 @@ class Clients:
             self._fail((pending, Timeout("timeout", f"{what} in {action.timeout_s:g} s")))
 
     def on_closed(self, way: Way, cause: str) -> None:
-        """A way has ended: what waits on it fails."""
+        """A way has ended: what waits on it fails, or goes by UDP if only its length kept it from there."""
+        if cause == REFUSED and way.channel is not None and way.channel.udp is not None:
+            for pending in [one for one in way.pending if way.reliable]:
+                self._retry_by_udp(pending, way.channel)
         self.fail_all(way, TransportError(cause, "the connection ended"))
 
     def fail_all(self, way: Way, error: FlowError) -> None:
@@ -167,6 +170,21 @@ class Clients:
         if connection is None or connection.state in ("closing", "closed"):
             connection = self._connections.connect(channel, endpoint)
         return connection, data
+
+    def _retry_by_udp(self, pending: Pending, channel: Channel) -> None:
+        """A request over 1,300 bytes whose TCP connection was refused (RFC 3261 §18.1.1: SHOULD)."""
+        assert pending.connection is not None
+        try:
+            path = self._datagrams.path(channel, pending.task.endpoint)
+        except OSError:
+            return  # it fails with the connection that it was meant for
+        self._events["large request by UDP: TCP was refused"] += 1
+        pending.connection.pending.remove(pending)
+        pending.connection = path
+        path.pending.append(pending)
+        data = by_udp_nevertheless(pending.request)
+        path.send(data, pending.action)
+        self._unreliable.begin(pending, data)
 
     def _on_response_to_send(self, pending: Pending, response: Response) -> None:
         invite = pending.request.method == "INVITE"

@@ -33,8 +33,10 @@ _GONE = select.EPOLLERR | select.EPOLLHUP
 
 State = Literal["connecting", "open", "closing", "closed"]
 
+REFUSED = "refused"
+"""Cause of a connection that was never there: nobody listens."""
 _CAUSES = {
-    errno.ECONNREFUSED: "refused",
+    errno.ECONNREFUSED: REFUSED,
     errno.ECONNRESET: "reset by target",
     errno.EPIPE: "reset by target",
     errno.ETIMEDOUT: "tcp timeout",

@@ -223,6 +223,13 @@ def by_udp(request: Request) -> tuple[bytes, bool]:
     return data, via.startswith(_UDP)
 
 
+def by_udp_nevertheless(request: Request) -> bytes:
+    """The bytes of a request that is too large for UDP, for it all the same (RFC 3261 §18.1.1)."""
+    name, via = request.headers[0]
+    request.headers[0] = (name, via.replace(_TCP, _UDP, 1))
+    return serialize_message(request)
+
+
 def _bound(sock: socket.socket, address: tuple[str, int], *, share: bool) -> socket.socket:
     if share:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

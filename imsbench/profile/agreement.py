@@ -55,7 +55,11 @@ def disagreements(sections: Mapping[str, object]) -> list[Disagreement]:
     if phones:
         found += ((f"phones.{name}", text) for name, text in lonely(phones.algs, phones.ealgs))
     if target and phones and target.kind == "null" and phones.transport == "udp":
-        found.append(("phones.transport", "is udp, but a null target speaks TCP only"))
+        text = (
+            "is udp, but a null target speaks TCP only: it keeps no transactions, and a request over "
+            "1,300 bytes would come by another way than the answers to it must go"
+        )
+        found.append(("phones.transport", text))
     if target and phones and target.ipsec and phones.ipsec == "off":
         found.append(("target.ipsec", f"is {target.ipsec}, but phones.ipsec is off"))
     if target and phones and target.kind == "lab":

@@ -32,6 +32,7 @@ from imsbench.protocol.sip import (
     response_to,
     serialize_message,
 )
+from tests.engine.helpers import FarEnd
 from tests.engine.udp_helpers import (
     Peer,
     UdpBench,
@@ -293,6 +294,42 @@ def test_a_request_over_1300_bytes_goes_by_tcp_and_says_so_in_its_via() -> None:
         assert "SIP/2.0/UDP" in (small.get("via") or "")
         assert (large.get("via") or "").startswith("SIP/2.0/TCP 127.0.0.1;branch=z1300")
         assert bench.driver.connections.count == 1
+
+
+def test_a_large_request_goes_by_udp_where_tcp_is_refused() -> None:
+    """RFC 3261 §18.1.1: as a datagram with its Via, retransmitted like one, and counted."""
+    with udp_bench(**TIMERS) as bench:
+        bench.loop.unregister(bench.tcp.listener.fileno())
+        bench.tcp.listener.close()
+        lost: list[Request] = []
+
+        def lose_the_first(request: Request, peer: tuple[str, int]) -> None:
+            if lost:
+                bench.far.ok(request, peer)
+            lost.append(request)
+
+        bench.far.on_request = lose_the_first
+        got: list[Any] = []
+        request = udp_request("z1", body=b"x" * 1300)
+        bench.run(one_exchange(bench.channel, request, 5.0, got))
+        assert got == [200]
+        assert [m.get("via") for _, m in bench.far.received] == 2 * [
+            "SIP/2.0/UDP 127.0.0.1;branch=z1;rport"
+        ]
+        events = bench.driver.events
+        assert events["large request by UDP: TCP was refused"] == 1
+        assert events["retransmission sent: OPTIONS"] == 1
+        bench.tcp = FarEnd(bench.loop)  # for the bench to close
+
+
+def test_a_small_request_by_tcp_alone_is_not_tried_by_udp() -> None:
+    with udp_bench(**TIMERS) as bench:
+        bench.channel.udp = None
+        bench.channel.remote_port = free_port("127.0.0.1")
+        got: list[Any] = []
+        bench.run(one_exchange(bench.channel, udp_request("z1"), 5.0, got))
+        assert [error.cause for error in got] == ["refused"]
+        assert not bench.far.received
 
 
 def test_a_cancel_and_an_ack_go_the_way_of_their_large_invite() -> None:
