@@ -56,6 +56,11 @@ def test_lost_answers_are_asked_for_again_and_every_phone_registers(tmp_path: Pa
     lost = result["core"]["counters"]["answers lost as injected"]
     resent = sum(n for name, n in counters.items() if name.startswith("retransmission sent: "))
     assert resent == pytest.approx(lost, abs=3)
+    (report,) = tmp_path.glob("*/report.md")
+    section = report.read_text().split("\n## UDP\n")[1].split("\n## ")[0]
+    assert f"told to lose 20% of its answers, and lost {lost:,}" in section
+    (row,) = [line for line in section.splitlines() if line.startswith("| REGISTER ")]
+    assert f"| {counters['retransmission sent: REGISTER']:,} |" in " ".join(row.split())
 
 
 @pytest.mark.parametrize("ip_version", [4, 6])

@@ -174,7 +174,11 @@ class Leg:
 
     async def next_event(self, timeout_s: float | None = None) -> Event | None:
         """The next event: what was put aside first; None when the time is up."""
-        event = self._later.popleft() if self._later else await Next(timeout_s)
+        if self._later:
+            aside = self._later.popleft()
+            self.now = max(self.now, aside.error.at if isinstance(aside, Ended) else aside.at)
+            return aside  # it is in the ladder already
+        event = await Next(timeout_s)
         if event is None:
             self.now += timeout_s or 0.0
             return None

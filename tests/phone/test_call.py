@@ -308,6 +308,32 @@ def test_the_network_drops_the_call() -> None:
     assert pair.over
 
 
+def test_what_overtakes_an_answer_is_once_in_the_ladder_and_handled_behind_it() -> None:
+    """180 and 200 of the INVITE while the UPDATE still waits for its 200."""
+
+    def hold_back(pair: Pair, _name: str, message: Request | Response) -> bool:
+        if isinstance(message, Response) and message.method == "UPDATE":
+            pair.forward(pair.callee, message, 0.1)
+            return False
+        return True
+
+    pair = Pair(plan())
+    pair.hook = hold_back
+    pair.run()
+    came = [line.text for line in pair.outcome.ladder if line.direction == "<-"]
+    assert came[-4:] == [
+        "180 Ringing (INVITE)",
+        "200 OK (INVITE)",
+        "200 OK (UPDATE)",
+        "200 OK (BYE)",
+    ]
+    times = [line.at for line in pair.outcome.ladder]
+    assert times == sorted(times)
+    assert not pair.outcome.cause
+    assert pair.outcome.ringing_at == pytest.approx(0.030)
+    assert pair.over
+
+
 def test_a_wrong_caller_identity_is_found() -> None:
     pair = Pair(plan())
     forward = pair.forward
