@@ -148,7 +148,7 @@ def test_results_that_cannot_be_written_are_told_with_the_reason(tmp_path: Path)
     [(True, "It has de-registered again."), (False, "Its de-registration did not succeed")],
 )
 def test_the_end_of_the_one_phone_is_told(deregistered: bool, text: str) -> None:
-    assert single.Single([], [], deregistered, []).farewell().startswith(text)
+    assert single.Single([], [], deregistered, [], []).farewell().startswith(text)
 
 
 def test_a_result_that_is_none_is_a_usage_error(tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ def _check(arguments: argparse.Namespace) -> int:
         return _check_call(profile)
     with Display(say) as watch:
         outcome = single.try_one_phone(profile, watch)
+    _print_conduct(outcome.conduct)
     if not outcome.failures:
         print(f"target   {profile.target.title}: one phone registered. {outcome.farewell()}")
         return exits.KEPT
@@ -70,6 +71,7 @@ def _check_call(profile: Profile) -> int:
     """The target's part of a check where the load has calls: two phones, one call, what it did."""
     with Display(say) as watch:
         outcome = observe.call(profile, watch)
+    _print_conduct(outcome.conduct)
     if outcome.signature is None:
         _print_failures(outcome.failures)
         return exits.BROKEN
@@ -94,6 +96,7 @@ def _register(arguments: argparse.Namespace) -> int:
         print("\n".join(single.ladder_lines(ladder)), end="\n\n")
     for line in outcome.captures:
         print(line)
+    _print_conduct(outcome.conduct)
     if not outcome.failures:
         print(f"The phone registered. {outcome.farewell()}")
         return exits.KEPT
@@ -118,6 +121,7 @@ def _call(arguments: argparse.Namespace) -> int:
         print("* travelled inside a security association", end="\n\n")
     for line in outcome.captures:
         print(line)
+    _print_conduct(outcome.conduct)
     if not outcome.failures:
         print(f"The phones called each other. {outcome.farewell()}")
         return exits.KEPT
@@ -129,3 +133,8 @@ def _print_failures(failures: Sequence[single.Failure]) -> None:
     for failure in failures:
         print(f"target   {failure.describe()}")
         print(f"         {failure.advice}")
+
+
+def _print_conduct(lines: Sequence[str]) -> None:
+    for line in lines:
+        print(f"noticed  {line}")

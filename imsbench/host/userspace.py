@@ -45,6 +45,7 @@ from collections.abc import Sequence
 
 from imsbench.host import links, rawsocket, tun
 from imsbench.host.backend import AddReader, BackendError, Side
+from imsbench.host.clearwatch import ClearWatch
 from imsbench.protocol.esp import EspError, EspIn, EspKeys, EspOut
 from imsbench.protocol.secagree import Sa, SaSet
 
@@ -134,6 +135,7 @@ class UserspaceEsp:
             self._receiver = rawsocket.open_raw(ip_version, _ESP)
             self._sender = rawsocket.open_raw(ip_version, socket.IPPROTO_RAW)
             tun.configure_tun(tun_name, ip_version, protected_ports)
+            self._watch = ClearWatch(ip_version, tun_name, protected_ports)
         except PermissionError as error:
             self.close()
             raise BackendError("user-space ESP needs raw sockets: CAP_NET_RAW") from error
@@ -142,8 +144,9 @@ class UserspaceEsp:
             raise BackendError(f"user-space ESP: {error}") from error
 
     def attach(self, add_reader: AddReader) -> None:
-        """Give both descriptors to the loop, which must let go of them before ``close``."""
+        """Give all descriptors to the loop, which must let go of them before ``close``."""
         add_reader(self._tun.fileno(), self._seal)
+        add_reader(self._watch.fileno(), self._watch.read)
         opened = self._open_ipv6 if self._version == 6 else self._open_ipv4
         add_reader(self._receiver.fileno(), opened)
 
@@ -188,10 +191,14 @@ class UserspaceEsp:
 
         ``no_sa_out``: a segment of a protected socket without SA; ``other_out``: neither TCP nor UDP
         (ICMP, neighbour discovery), or a fragment. ``unknown_spi`` … ``bad_padding``: what came and
-        was refused. ``tun_queue_dropped``, ``raw_queue_dropped``: the kernel had no room for a packet
-        of ours. ``sas``: how many there are now; ``raw_buffer``: granted receive buffer, bytes.
+        was refused. ``clear_in``: TCP segments in clear to a protected port, refused;
+        ``clear_responses_in``: those of them that begin a SIP response. ``tun_queue_dropped``,
+        ``raw_queue_dropped``: the kernel had no room for a packet of ours. ``sas``: how many there are
+        now; ``raw_buffer``: granted receive buffer, bytes.
         """
         return self._count | {
+            "clear_in": self._watch.segments,
+            "clear_responses_in": self._watch.responses,
             "tun_queue_dropped": tun.queue_drops(self.device),
             "raw_queue_dropped": rawsocket.queue_drops(self._receiver),
             "sas": len(self._out) + len(self._in),
@@ -200,7 +207,7 @@ class UserspaceEsp:
 
     def close(self) -> None:
         """Close the sockets and the device, which ends with its file."""
-        for name in ("_tun", "_receiver", "_sender"):
+        for name in ("_tun", "_receiver", "_sender", "_watch"):
             file = getattr(self, name, None)
             if file is not None:
                 file.close()

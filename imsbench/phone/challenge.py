@@ -38,9 +38,6 @@ from imsbench.protocol.secagree import (
 from imsbench.protocol.sip import Response
 from imsbench.subscriber import Subscriber
 
-MAX_CHALLENGES = 3
-"""401 responses that one attempt answers: the challenge, a repeated one, one after an AUTS."""
-
 
 class RegisterAttempt:
     """The state of one REGISTER dialogue while it runs: what a flow's locals would hold."""
@@ -96,11 +93,14 @@ async def answer_challenges(work: RegisterAttempt, reply: Response, authorizatio
     shortened = False
     while True:
         if reply.status == 401:
-            if outcome.challenges == MAX_CHALLENGES:
-                raise Rejected(
-                    "too many challenges", f"{MAX_CHALLENGES} were answered", reply.at, 401
-                )
+            network = work.phone.network
+            most = network.settings.max_challenges
+            if outcome.challenges == most:
+                raise Rejected("too many challenges", f"{most} were answered", reply.at, 401)
             outcome.challenges += 1
+            if outcome.stage == "answer":
+                # Some S-CSCFs challenge before they have stored the vector, and so once more.
+                network.events["repeated_challenges"] += 1
             outcome.stage = "aka"
             reply, authorization = await _answer_challenge(work, reply)
         elif reply.status == 423 and not shortened and work.expires_s:
@@ -181,9 +181,12 @@ async def _agree(work: RegisterAttempt, reply: Response, keys: AkaResult) -> Non
             return  # a second challenge within the agreement that stands
         raise Rejected("no Security-Server", "the 401 offers no security agreement", reply.at, 401)
     try:
-        server = choose(parse_security(values), work.client)
+        offered = parse_security(values)
+        server = choose(offered, work.client)
     except SecurityAgreementError as problem:
         raise Rejected("bad Security-Server", str(problem), reply.at, 401) from problem
+    if any(one.q < 0 for one in offered):
+        phone.network.events["security_server_without_q"] += 1
     client = next(m for m in work.client if (m.alg, m.ealg) == (server.alg, server.ealg))
     settings = phone.network.settings
     sas = sa_set(phone.address, settings.pcscf_address, client, server, keys.ck, keys.ik)

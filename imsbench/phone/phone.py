@@ -58,6 +58,8 @@ class PhoneSettings:
     """For every other request (RFC 3261 Timer F)."""
     transport: Literal["tcp", "udp"] = "tcp"
     """What phones use; requests over 1,300 bytes go by TCP all the same (RFC 3261 §18.1.1)."""
+    max_challenges: int = 3
+    """401 responses that one attempt answers: the challenge, a repeated one, one after an AUTS."""
     close_timeout_s: float = 1.0
     """How long a phone waits for the far end's FIN when it de-registers."""
 
@@ -178,6 +180,8 @@ class Subscription:
     """When its first NOTIFY was read, seconds."""
     notify_cseq: int = -1
     """CSeq of the last NOTIFY (RFC 3261 §12.2.2)."""
+    notify_owed: bool = False
+    """Whether no NOTIFY has come since the last refresh was sent (RFC 6665 §4.2.1.2)."""
     version: int = -1
     """Version of the last reginfo document (RFC 3680 §4)."""
 
@@ -186,8 +190,8 @@ class Phone:
     """One phone: one subscriber, one IP address."""
 
     __slots__ = (
-        "_port_index", "address", "clear", "client", "n", "network", "older", "registration", "sas",
-        "subscription", "timer_at", "window",
+        "_port_index", "address", "clear", "client", "deregistering", "n", "network", "older",
+        "registration", "sas", "subscription", "timer_at", "window",
     )  # fmt: skip
 
     def __init__(self, network: Network, n: int, address: str) -> None:
@@ -208,6 +212,8 @@ class Phone:
         """Connection port_uc -> port_ps."""
         self.older: tuple[SaSet, Channel | None] | None = None
         """The SA set before the one in use, until the new one is confirmed (TS 33.203 §7.4)."""
+        self.deregistering = False
+        """Whether it is ending its registration itself."""
         self.window: SqnWindow | None = None
         """The USIM's sequence numbers; None: a new USIM."""
         self.timer_at = inf

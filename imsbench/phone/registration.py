@@ -7,10 +7,11 @@ into the Outcome's cause and stage. An attempt never retries by itself.
 from __future__ import annotations
 
 from imsbench.outcome import Outcome
-from imsbench.phone.actions import Close, Unprotect
+from imsbench.phone.actions import Close, Timeout, Unprotect
 from imsbench.phone.attempt import Rejected, rejected
 from imsbench.phone.challenge import RegisterAttempt, answer_challenges
 from imsbench.phone.phone import Phone, Registration
+from imsbench.phone.subscription import count_owed_notify
 from imsbench.protocol.address import parse_name_addr, parse_uri, same_address
 from imsbench.protocol.digest import initial_authorization, refresh_authorization
 from imsbench.protocol.sip import Response
@@ -50,6 +51,8 @@ async def reregister(phone: Phone, outcome: Outcome) -> None:
     reply = await work.send("refresh", authorization)
     reply = await answer_challenges(work, reply, authorization)
     _accept(work, reply)
+    if outcome.challenges:
+        network.events["challenged_refreshes"] += 1
     if phone.older is not None:
         (sas, client), phone.older = phone.older, None
         await Close(client, network.settings.close_timeout_s, phone, sas.port_pc)
@@ -60,15 +63,23 @@ async def deregister(phone: Phone, outcome: Outcome) -> None:
     """De-registration by the phone (TS 24.229 §5.1.1.6).
 
     Its end is ordered so that nothing leaves in clear: the 200 is read, both connections are closed
-    inside the SAs, then the policies go, then the states.
+    inside the SAs, then the policies go, then the states. A 200 that does not come, or comes in clear
+    after the P-CSCF has deleted its SAs, is a failure: whether the core has ended the registration the
+    phone cannot know.
     """
     registration = phone.registration
     if registration is None:
         raise Rejected("not registered")
+    phone.deregistering = True
+    count_owed_notify(phone)
     work = RegisterAttempt(phone, outcome, registration, 0)
     authorization = _refresh_authorization(work.subscriber, registration)
-    reply = await work.send("deregistration", authorization)
-    reply = await answer_challenges(work, reply, authorization)
+    try:
+        reply = await work.send("deregistration", authorization)
+        reply = await answer_challenges(work, reply, authorization)
+    except Timeout:
+        phone.network.events["deregistrations_unanswered"] += 1
+        raise
     if reply.status != 200:
         raise rejected(reply)
     await abandon(phone, phone.network.settings.close_timeout_s)
@@ -80,6 +91,7 @@ async def abandon(phone: Phone, close_timeout_s: float = 0.0, *, silently: bool 
     Silently: the network is told nothing and keeps what it holds of the phone, as when power or
     coverage is lost.
     """
+    phone.deregistering = False
     phone.registration = None
     phone.subscription = None
     sas, phone.sas = phone.sas, None

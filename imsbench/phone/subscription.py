@@ -45,7 +45,16 @@ async def refresh_subscription(phone: Phone, outcome: Outcome) -> None:
     subscription = phone.subscription
     if subscription is None:
         raise Rejected("not subscribed")
+    count_owed_notify(phone)
+    subscription.notify_owed = True
     await _subscribe(phone, outcome, subscription)
+
+
+def count_owed_notify(phone: Phone) -> None:
+    """Count a refresh after which no NOTIFY came until now (RFC 6665 §4.2.1.2 wants one at once)."""
+    if phone.subscription is not None and phone.subscription.notify_owed:
+        phone.network.events["refresh_without_notify"] += 1
+        phone.subscription.notify_owed = False
 
 
 async def _subscribe(phone: Phone, outcome: Outcome, subscription: Subscription) -> None:
@@ -88,6 +97,7 @@ def on_notify(phone: Phone, request: Request, at: float) -> Response:
         network.events["notify_out_of_order"] += 1
         return response_to(request, 500, "Server Internal Error")
     subscription.notify_cseq = request.cseq
+    subscription.notify_owed = False
     network.events["notify"] += 1
     try:
         contact = _own_contact(phone, request) if request.body else None
@@ -101,9 +111,12 @@ def on_notify(phone: Phone, request: Request, at: float) -> Response:
     first = subscription.notify_at != subscription.notify_at
     if first:
         subscription.notify_at = at
+        if subscription.expires_at != subscription.expires_at:
+            # NaN: no 2xx yet (RFC 6665 §4.1.2.4 allows it)
+            network.events["notify_before_2xx"] += 1
     state = request.get("subscription-state") or ""
     if contact is not None and contact.state == "terminated":
-        _on_terminated(phone, contact)
+        _on_terminated(phone, contact, state)
     elif state.partition(";")[0].strip().lower() == "terminated":
         network.events["subscription_terminated_by_target"] += 1
         phone.subscription = None
@@ -126,13 +139,17 @@ def _own_contact(phone: Phone, request: Request) -> Contact | None:
     return None
 
 
-def _on_terminated(phone: Phone, contact: Contact) -> None:
+def _on_terminated(phone: Phone, contact: Contact, state: str) -> None:
     """The network ended the binding (TS 24.229 §5.1.1.7); after our own Expires: 0 it is no news."""
     network = phone.network
-    if contact.event == "unregistered":
-        network.events["notify_of_own_deregistration"] += 1
-        return
     event = contact.event if contact.event in EVENTS else "other"  # no counter of their naming
+    if event == "unregistered" or phone.deregistering:
+        network.events["notify_of_own_deregistration"] += 1
+        if event != "unregistered":  # RFC 3680 §5.1: what a user agent asks for is no expiry
+            network.events[f"own_deregistration_called_{event}"] += 1
+        if state.partition(";")[0].strip().lower() != "terminated":
+            network.events["subscription_active_after_deregistration"] += 1
+        return
     network.events[f"network_deregistration_{event}"] += 1
     if network.on_deregistered is not None:
         network.on_deregistered(phone, contact.event)

@@ -108,6 +108,8 @@ class Phones(Settings):
     """P-Access-Network-Info of protected requests; empty: not sent."""
     user_agent: Line = "imsbench"
     """User-Agent header."""
+    max_challenges: Annotated[Integer, Field(ge=1, le=10)] = 3
+    """401 responses that a registration attempt answers, the first included: some cores repeat it."""
     registration_timeout: PositiveDuration = 32.0
     """Longest whole registration attempt, seconds (TS 24.229 table 7.7.1: 128 s a transaction)."""
     transaction_timeout: PositiveDuration = 32.0

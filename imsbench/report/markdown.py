@@ -5,7 +5,17 @@ from __future__ import annotations
 from imsbench.kpi.definitions import DEFINITIONS
 from imsbench.kpi.thresholds import Threshold, parse_threshold
 from imsbench.profile import spell_duration
-from imsbench.report import account, calls, expected, setup, signature, system, tables, udp
+from imsbench.report import (
+    account,
+    calls,
+    conduct,
+    expected,
+    setup,
+    signature,
+    system,
+    tables,
+    udp,
+)
 from imsbench.report.faults import injected
 from imsbench.report.form import cell, plain, spell_level, spell_share, spell_time, table
 from imsbench.report.result import RunResult, ThresholdResult
@@ -35,8 +45,8 @@ def render(result: RunResult) -> str:
     sections = (
         _head, _verdict, tables.registrations, tables.reregistrations, calls.calls, calls.others, udp.udp,
         system.memory, system.limits, system.host, tables.deregistrations, tables.subscriptions,
-        account.failures, injected, _thresholds, account.generator, account.hss, account.pcrf,
-        expected.expectations, signature.signature, setup.setup,
+        account.failures, injected, conduct.conduct, _thresholds, account.generator, account.hss,
+        account.pcrf, expected.expectations, signature.signature, setup.setup,
     )  # fmt: skip
     blocks = ("\n".join(section(result)).rstrip() for section in sections)
     return "\n\n".join(block for block in blocks if block) + "\n"

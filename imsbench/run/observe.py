@@ -19,7 +19,7 @@ from imsbench.run.derive import one_call
 from imsbench.run.events import Watcher
 from imsbench.run.exits import RunRefused
 from imsbench.run.record import Json, RunRecord, StepRecord
-from imsbench.run.single import Failure, failures_of, farewell
+from imsbench.run.single import Failure, conduct_of, failures_of, farewell
 
 _PHONES = 2
 
@@ -40,6 +40,8 @@ class OneCall:
     """Whether both de-registered at the end."""
     captures: list[str]
     """The capture in words, if one was wanted."""
+    conduct: list[str]
+    """What the core did that phones, HSS or PCRF lived with or refused."""
 
     def farewell(self) -> str:
         """How the phones left the core, in one sentence."""
@@ -68,6 +70,7 @@ def try_one_call(profile: Profile, watch: Watcher, pcap: CaptureOrder | None = N
         signature=None if failures else signature_of(record),
         deregistered=not record.left_registered,
         captures=[line for told in record.captures for line in capture.describe(told)],
+        conduct=conduct_of(record),
     )
 
 

@@ -30,6 +30,7 @@ def phone_settings(profile: Profile, pcscf: tuple[str, int]) -> PhoneSettings:
         subscription_expires_s=phones.subscription_expires,
         access_network_info=phones.access_network_info,
         user_agent=phones.user_agent,
+        max_challenges=phones.max_challenges,
         registration_timeout_s=phones.registration_timeout,
         transaction_timeout_s=phones.transaction_timeout,
         transport=phones.transport,

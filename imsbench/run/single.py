@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from imsbench.profile import Profile
-from imsbench.run import capture, network
+from imsbench.report.conduct import observations
+from imsbench.run import capture, network, topology
 from imsbench.run.advice import advice
 from imsbench.run.capture import CaptureOrder
 from imsbench.run.coordinator import Coordinator
@@ -48,6 +49,8 @@ class Single:
     """Whether it de-registered at the end; also where it never was registered."""
     captures: list[str]
     """The capture in words, if one was wanted."""
+    conduct: list[str]
+    """What the core did that the phone, the HSS or the PCRF lived with or refused."""
 
     def farewell(self) -> str:
         """How a phone that registered left the core, in one sentence."""
@@ -69,7 +72,16 @@ def try_one_phone(profile: Profile, watch: Watcher, pcap: CaptureOrder | None = 
         raise RunRefused(text, record.exit_code)
     captures = [line for told in record.captures for line in capture.describe(told)]
     failures = failures_of(single, record)
-    return Single(record.ladders, failures, not record.left_registered, captures)
+    deregistered = not record.left_registered
+    return Single(record.ladders, failures, deregistered, captures, conduct_of(record))
+
+
+def conduct_of(record: RunRecord) -> list[str]:
+    """What the target did, a line for each kind of it."""
+    hss, pcrf = (record.simulators.get(name, {}) for name in (topology.HSS, topology.PCRF))
+    workers = (worker.get("counters", {}) for worker in record.workers.values())
+    seen = observations(workers, hss.get("counters", {}), pcrf.get("counters", {}))
+    return [one.describe() for one in seen]
 
 
 def farewell(who_has: str, whose: str, whom: str, *, deregistered: bool) -> str:

@@ -65,7 +65,11 @@ def test_clear_segments_do_not_reach_protected_listeners(pair: Pair) -> None:
     version, phone, pcscf = pair.version, pair.phone, pair.pcscf
     to = (sas.phone_address, PORT_US)
     source = (sas.pcscf_address, PORT_PC + 1)
-    assert pcscf.do(hosts.connect, "clear", version, "w0", source, to) == "connected"
+
+    def dial() -> None:
+        assert pcscf.do(hosts.connect, "clear", version, "w0", source, to) == "connected"
+
+    assert grown(phone, dial) == {"clear_in": 2}  # its SYN and its ACK
     assert phone.do(hosts.accept, "us", "taken", 0.2) is None
     assert phone.do(hosts.accept, "us-clear", "counted") == source
     to, source = (sas.pcscf_address, PORT_PS), (sas.phone_address, 30000)
@@ -74,6 +78,26 @@ def test_clear_segments_do_not_reach_protected_listeners(pair: Pair) -> None:
     assert pcscf.do(hosts.accept, "ps-clear", "counted") == source
     phone.do(hosts.abort, "clear", "counted")
     pcscf.do(hosts.abort, "clear", "counted")
+    pair.remove(sas)
+
+
+def test_a_response_in_clear_to_a_protected_port_is_counted(pair: Pair) -> None:
+    """A P-CSCF that deletes its SAs before it answers the last request inside them."""
+    sas = pair.sas()
+    pair.install(sas)
+    for port, payload, rise in (
+        (PORT_UC + 7, b"SIP/2.0 200 OK", {"clear_in": 1, "clear_responses_in": 1}),
+        (PORT_US, b"OPTIONS sip:a SIP/2.0", {"clear_in": 1}),
+        (PORT_UC + 63, b"", {"clear_in": 1}),
+        (PORT_UC + 64, b"SIP/2.0 200 OK", {}),
+        (PORT_UC - 1, b"SIP/2.0 200 OK", {}),
+    ):
+        ports = PORT_PS.to_bytes(2, "big") + port.to_bytes(2, "big")
+        tcp = ports + bytes(8) + b"\x50\x18\xff\xff\0\0\0\0" + payload
+        packet = bytearray(wrapped(pair, sas, tcp))
+        packet[6 if pair.version == 6 else 9] = 6
+        inject = partial(hosts.inject, pair.version, bytes(packet), sas.phone_address)
+        assert grown(pair.phone, partial(pair.pcscf.do, inject), settle_s=0.05) == rise, port
     pair.remove(sas)
 
 
