@@ -75,6 +75,12 @@ class CommandStats:
     delayed: Histogram = field(default_factory=Histogram)
     """The same of the answers that a fault delayed, which are not among the others."""
 
+    def record(self, outcome: str, time_s: float, *, delayed: bool) -> None:
+        """Count one answer; delayed: by a fault, so not the response time that is configured and judged."""
+        self.count += 1
+        self.results[outcome] += 1
+        (self.delayed if delayed else self.response_time).record(time_s)
+
     def to_json(self) -> dict[str, Any]:
         """For the control channel."""
         return {
@@ -116,6 +122,7 @@ class Node:
         """How it is reached."""
         self.commands: dict[str, CommandStats] = {}
         """What was answered, by command."""
+        self._since: dict[str, CommandStats] = {}
         self._served = served
         self._seed = seed
         self.inject(injection or Injection())
@@ -180,6 +187,11 @@ class Node:
         """How much of everything so far, for a tick."""
         return {name: stats.count for name, stats in self.commands.items()} | self.state()
 
+    def take(self) -> dict[str, Any]:
+        """What was answered since this was asked last, by command, for a ``measured`` message."""
+        since, self._since = self._since, {}
+        return {name: stats.to_json() for name, stats in since.items()}
+
     def counters(self) -> dict[str, int]:
         """Everything that happened, by name."""
         return dict(self.peer.counters + self._served.counters)
@@ -234,15 +246,11 @@ class Node:
 
     def _measure(self, request: DiameterMessage, answer: DiameterMessage, time_s: float) -> None:
         name = self.command_names[request.code]
-        stats = self.commands.get(name)
-        if stats is None:
-            stats = self.commands[name] = CommandStats()
-        stats.count += 1
-        stats.results[answer.outcome] += 1
-        if request in self._delayed:  # a fault, not the response time that is configured and judged
-            stats.delayed.record(time_s)
-        else:
-            stats.response_time.record(time_s)
+        for commands in (self.commands, self._since):
+            stats = commands.get(name)
+            if stats is None:
+                stats = commands[name] = CommandStats()
+            stats.record(answer.outcome, time_s, delayed=request in self._delayed)
         self.answered(request, answer)
 
 

@@ -1,8 +1,9 @@
 """The process a simulator's node runs in: under a coordinator or alone.
 
 Under a coordinator (file descriptor 3, see imsbench.host.control): config, ready, tick once a second,
-result; every other message goes to the node. Alone: ``python -m simulators.… PROFILE --listen ADDR:PORT``
-serves until SIGINT or SIGTERM, and logs what it served.
+measured (what was answered since the last one) for each measure, result; every other message goes to
+the node. Alone: ``python -m simulators.… PROFILE --listen ADDR:PORT`` serves until SIGINT or SIGTERM,
+and logs what it served.
 """
 
 from __future__ import annotations
@@ -130,6 +131,9 @@ class Control:
     def _on_message(self, message: Mapping[str, Any]) -> None:
         if message["type"] == "stop":
             self.stopped.set()
+            return
+        if message["type"] == "measure":
+            self._channel.send("measured", commands=self._node.take())
             return
         if message["type"] == "fault":
             self._faults.order(message)

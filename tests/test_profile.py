@@ -241,7 +241,7 @@ phases:
     hold: {duration: 3}
   - {}
   - cycle: {}
-generator: {workers: true, cpu_limit: .nan}
+generator: {workers: true, limits: {worker_cpu: .nan}}
 thresholds: x
 simulators: 3
 """
@@ -268,7 +268,7 @@ simulators: 3
         "phases[2]": (17, "exactly one of fill, hold, cycle, reattach, storm, calls, "),
         "phases[3].cycle.rate": (18, "is missing"),
         "generator.workers": (19, "must be a whole number"),
-        "generator.cpu_limit": (19, "finite"),
+        "generator.limits.worker_cpu": (19, "finite"),
         "thresholds": (20, "must be a list"),
         "simulators": (21, "must be a mapping"),
     }

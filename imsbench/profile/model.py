@@ -29,6 +29,7 @@ from imsbench.profile.fields import (
     WholeSeconds,
 )
 from imsbench.profile.lab import Lab
+from imsbench.profile.limits import Limits
 from imsbench.profile.mechanisms import Alg, Ealg, Mechanism, combine
 
 
@@ -344,8 +345,8 @@ class Generator(Settings):
 
     workers: Annotated[Integer, Field(ge=1, le=256)] = 1
     """Worker processes; each owns a network namespace and every workers-th phone."""
-    cpu_limit: Annotated[float, Field(gt=0, le=1)] = 0.85
-    """Share of a core above which a worker cannot vouch for a step."""
+    limits: Limits = Limits()
+    """What it may suffer and still vouch for a step."""
     arrivals: Literal["constant", "poisson"] = "poisson"
     """Arrivals of cycles; fills are always constant, so that "0 to 1,000 in 10 s" is exact."""
     drain: Duration = 66.0

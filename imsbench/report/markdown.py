@@ -10,6 +10,7 @@ from imsbench.report import (
     calls,
     conduct,
     expected,
+    health,
     setup,
     signature,
     system,
@@ -45,7 +46,7 @@ def render(result: RunResult) -> str:
     sections = (
         _head, _verdict, tables.registrations, tables.reregistrations, calls.calls, calls.others, udp.udp,
         system.memory, system.limits, system.host, tables.deregistrations, tables.subscriptions,
-        account.failures, injected, conduct.conduct, _thresholds, account.generator, account.hss,
+        account.failures, injected, conduct.conduct, _thresholds, health.generator, account.hss,
         account.pcrf, expected.expectations, signature.signature, setup.setup,
     )  # fmt: skip
     blocks = ("\n".join(section(result)).rstrip() for section in sections)

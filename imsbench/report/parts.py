@@ -122,6 +122,14 @@ class WorkerHealth(Told):
     """Garbage collections."""
     memory_rss: int
     """Resident memory at its end, bytes."""
+    host_cpu_share: Annotated[float, Field(ge=0)] | None = None
+    """Share of its host's processor time that was not idle, steal included; null: not read."""
+    steal_share: Annotated[float, Field(ge=0)] | None = None
+    """Share of it that the hypervisor took; null: not read."""
+    memory_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Share of its host's memory in use at its end; null: not read."""
+    clock_jump_s: Annotated[float, Field(ge=0)] = 0.0
+    """Largest jump of the wall clock against the monotonic one within a second, seconds."""
     started: int
     """Arrivals of the plan that started a registration or de-registration."""
     called: int = 0

@@ -8,16 +8,16 @@ are null; NaN never enters. A file that is no result is a ResultError that says 
 from __future__ import annotations
 
 import pathlib
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import pydantic_core
 from pydantic import AfterValidator, AwareDatetime, Field, ValidationError, model_validator
 
 from imsbench.kpi.kpis import StepKpis
-from imsbench.kpi.sessions import SessionKpis
 from imsbench.kpi.thresholds import State, parse_threshold
 from imsbench.profile import Profile
 from imsbench.report.parts import (
+    CommandResult,
     CoreResult,
     Counts,
     EndedCalls,
@@ -34,9 +34,7 @@ from imsbench.report.parts import (
     WorkerHealth,
     WorkerResult,
 )
-
-SCHEMA_VERSION: Literal[2] = 2
-"""Raised when the form changes. Version 1 had no calls; its files are read as runs without any."""
+from imsbench.report.versions import READ, SCHEMA_VERSION, upgraded
 
 Status = Literal["complete", "interrupted", "target_died", "generator_failed"]
 
@@ -86,6 +84,8 @@ class StepResult(Part):
     """Counted events of this step, all workers together."""
     failures: list[Failure] = Field(default_factory=list)
     """The first failure of each kind."""
+    simulated: dict[str, dict[str, CommandResult]] = Field(default_factory=dict)
+    """What the simulators answered in it, by simulator ("HSS") and command ("UAR")."""
     hss_stall_s: Annotated[float, Field(ge=0)] = 0.0
     """Longest stretch of it in which the HSS simulator stood still, seconds; 0: below 10 ms."""
     pcrf_stall_s: Annotated[float, Field(ge=0)] = 0.0
@@ -129,7 +129,7 @@ class ThresholdResult(Part):
 class RunResult(Part):
     """One run of one profile against one target."""
 
-    schema_version: Literal[2] = SCHEMA_VERSION
+    schema_version: Literal[3] = SCHEMA_VERSION
     """Form of this file."""
     id: str
     """Name of the result's folder."""
@@ -214,12 +214,12 @@ class RunResult(Part):
         version = data.get("schema_version") if isinstance(data, dict) else None
         if version is None:
             raise ResultError("is not a result of imsbench: it has no schema_version")
-        if version not in (1, SCHEMA_VERSION):
+        if version not in READ:
             raise ResultError(
-                f"has schema version {version!r}; this imsbench reads 1 and {SCHEMA_VERSION}"
+                f"has schema version {version!r}; this imsbench reads 1 to {SCHEMA_VERSION}"
             )
         try:
-            result = cls.model_validate(_from_version_1(data) if version == 1 else data)
+            result = cls.model_validate(upgraded(data, version))
         except ValidationError as error:
             raise ResultError(_spell(error)) from None
         if not _fits(result.model_dump()):  # a text of digits has become a number
@@ -247,16 +247,6 @@ def read_result(path: pathlib.Path) -> RunResult:
         raise ResultError(f"{file}: cannot be read: {error.strerror or error}") from None
     except (ResultError, ValueError) as error:  # ValueError: a NUL in the path
         raise ResultError(f"{file}: {error}") from None
-
-
-def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
-    """A result of version 1 as one of this version: no calls, the rest as it was."""
-    steps = data.get("steps")
-    for step in steps if isinstance(steps, list) else []:
-        for part in (step, step.get("repair")) if isinstance(step, dict) else ():
-            if isinstance(part, dict) and isinstance(part.get("kpis"), dict):
-                part["kpis"].setdefault("sessions", SessionKpis().to_json())
-    return data | {"schema_version": SCHEMA_VERSION}
 
 
 def _contradiction(result: RunResult) -> str:

@@ -156,7 +156,7 @@ def _simulator(
 ) -> Row:
     if measured is None:
         return item, "Not simulated, or it did not live to report", PROFILE
-    mean = spell_time(account.response_times(measured).mean)
+    mean = spell_time(account.merged_times(measured.commands).mean)
     what = "Simulated PCRF" if item == "Policy" else "Simulated"
     where = "on this machine" if result.self_test else "on the load generator"
     failing = f"; {spell_share(errors)} of requests refused on purpose" if errors else ""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from math import sqrt
 
 import imsbench
 from imsbench.distribution import Distribution
 from imsbench.histogram import Histogram
 from imsbench.kpi.kpis import StepKpis
-from imsbench.kpi.statistics import enough, quantile_interval
+from imsbench.kpi.statistics import Z_95, enough, quantile_interval
 from imsbench.kpi.thresholds import Threshold, overall, parse_thresholds
 from imsbench.kpi.verdict import (
     judge_response_time,
@@ -16,10 +18,11 @@ from imsbench.kpi.verdict import (
     judge_stall,
     judge_step,
 )
-from imsbench.profile import Distribution as DistributionOfProfile
 from imsbench.profile import Hss, Pcrf, Profile, Step
-from imsbench.report.account import response_times
+from imsbench.report.account import merged_times
+from imsbench.report.health import SOCKET_DROPS, segments_resent
 from imsbench.report.parts import (
+    CommandResult,
     CoreResult,
     EndedCalls,
     Failure,
@@ -40,6 +43,7 @@ GENERATOR_DROPS = (
     "esp raw_send_failed",
     "esp tun_queue_dropped",
     "esp raw_queue_dropped",
+    *(f"net {name}" for name in SOCKET_DROPS),
 )
 """Counters of a worker that mean: the generator itself lost something."""
 
@@ -82,7 +86,7 @@ def assemble(
         thresholds=[_judge(threshold, record.steps) for threshold in _thresholds(profile)],
         exit_code=KEPT,
     )
-    reasons, findings = _simulator_reasons(profile, result), list[str]()
+    reasons, findings = list[str](), list[str]()
     # Where the target failed phones, it may well hold what they do not, and the other way round.
     (findings if _target_failed(result) else reasons).extend(_count_reasons(profile, result))
     reasons += _silent_children(profile, result)
@@ -99,6 +103,13 @@ def _step(profile: Profile, run: RunRecord, record: StepRecord) -> StepResult:
         name.upper(): run.longest_stall_s(name, record) for name in (topology.HSS, topology.PCRF)
     }
     health = [WorkerHealth.model_validate(part) for part in record.health]
+    limits = profile.generator.limits
+    simulated = {
+        name.upper(): {
+            command: CommandResult.model_validate(told) for command, told in commands.items()
+        }
+        for name, commands in sorted(record.simulated.items())
+    }
     return StepResult(
         index=record.step.index,
         registered_before=record.registered_before,
@@ -109,11 +120,17 @@ def _step(profile: Profile, run: RunRecord, record: StepRecord) -> StepResult:
         health=health,
         counters=record.counters,
         failures=[Failure.model_validate(failure) for failure in record.failures],
+        simulated=simulated,
         hss_stall_s=stalls["HSS"],
         pcrf_stall_s=stalls["PCRF"],
         reasons=[
             *_step_reasons(profile, record, health),
-            *(reason for name, one in stalls.items() for reason in judge_stall(name, one).reasons),
+            *_simulator_reasons(profile, simulated),
+            *(
+                reason
+                for name, one in stalls.items()
+                for reason in judge_stall(name, one, limits).reasons
+            ),
         ],
         findings=_step_findings(record),
         sut=_usage(record.sut),
@@ -132,17 +149,14 @@ def _step_reasons(profile: Profile, record: StepRecord, health: list[WorkerHealt
     drops["arrivals that found no idle phone"] = sum(part.dropped for part in health)
     drops["calls that found no idle pair of phones"] = sum(part.without_pair for part in health)
     drops["attempts not over when the drain was"] = sum(part.unfinished for part in health)
-    lag = Histogram()
-    for part in health:
-        lag.merge(part.loop_lag)
     verdict = judge_step(
         record.kpis,
+        limits=profile.generator.limits,
+        workers=health,
         planned=step.registrations,
         planned_calls=_planned_calls(step, health),
-        cpu_shares=[part.cpu_share for part in health],
-        cpu_limit=profile.generator.cpu_limit,
-        drops=drops,
-        loop_lag=lag,
+        lost=drops,
+        resent=segments_resent(record.counters),
         complete=record.complete,
     )
     reasons = list(verdict.reasons)
@@ -209,34 +223,37 @@ def _judge(threshold: Threshold, steps: list[StepRecord]) -> ThresholdResult:
     )
 
 
-def _simulator_reasons(profile: Profile, result: RunResult) -> list[str]:
-    """The simulators' achieved response times against the configured ones."""
-    simulators = profile.simulators
-    judged = (
-        ("HSS", result.hss, (simulators.hss or Hss()).response_time),
-        ("PCRF", result.pcrf, (simulators.pcrf or Pcrf()).response_time),
-    )
-    reasons: list[str] = []
-    for name, measured, configured in judged:
-        times = Histogram() if measured is None else response_times(measured)
-        if times.count:
-            reasons += _response_time_reasons(name, times, configured)
-    return reasons
+def _simulator_reasons(
+    profile: Profile, simulated: dict[str, dict[str, CommandResult]]
+) -> Iterator[str]:
+    """The simulators' achieved response times in one step against the configured ones."""
+    simulators, limits = profile.simulators, profile.generator.limits
+    configured = {
+        "HSS": (simulators.hss or Hss()).response_time,
+        "PCRF": (simulators.pcrf or Pcrf()).response_time,
+    }
+    for name, commands in simulated.items():
+        wanted = configured[name]
+        expected_s = Distribution(**configs.distribution_config(wanted)).quantile(0.99)
+        mean_s = _surely_above(merged_times(commands))
+        yield from judge_response_time(name, wanted.mean, mean_s, limits).reasons
+        for command, done in sorted(commands.items()):
+            slowest_s = _slowest(done.response_time, drawn=wanted.kind != "constant")
+            yield from judge_slowest_responses(name, command, expected_s, slowest_s, limits).reasons
 
 
-def _response_time_reasons(
-    name: str, times: Histogram, configured: DistributionOfProfile
-) -> list[str]:
-    slowest_s = None
-    if enough(0.99, times.count):
-        # Where the delay is drawn, the p99 of the draws varies: only what is surely above counts.
-        drawn = configured.kind != "constant"
-        slowest_s = quantile_interval(times, 0.99)[0] if drawn else times.quantile(0.99)
-    expected = Distribution(**configs.distribution_config(configured))
-    return [
-        *judge_response_time(name, configured.mean, times.mean).reasons,
-        *judge_slowest_responses(name, expected.quantile(0.99), slowest_s).reasons,
-    ]
+def _surely_above(times: Histogram) -> float | None:
+    """What the mean is above with 97.5 %, seconds: the delays are drawn, and a step may have few."""
+    if not times.count:
+        return None
+    return times.mean - Z_95 * times.deviation / sqrt(times.count)
+
+
+def _slowest(times: Histogram, *, drawn: bool) -> float | None:
+    """The p99, seconds; where the delay is drawn it varies, and only what is surely above counts."""
+    if not enough(0.99, times.count):
+        return None
+    return quantile_interval(times, 0.99)[0] if drawn else times.quantile(0.99)
 
 
 def _count_reasons(profile: Profile, result: RunResult) -> list[str]:

@@ -81,7 +81,15 @@ class Coordinator:
         target = sut.target_of(profile, lambda: self._launch.core_pids)
         tally = Tally(self._crew.receive, self._simulators) if observe else None
         self._load = Load(
-            profile, watch, self._crew, self._workers, self._record, target, tally, source
+            profile,
+            watch,
+            self._crew,
+            self._workers,
+            self._record,
+            target,
+            self._simulators,
+            tally,
+            source,
         )
 
     def run(self) -> RunRecord:

@@ -21,6 +21,7 @@ from imsbench.run.faults import FaultOrders
 from imsbench.run.orders import Order, Source, of_profile, step_config
 from imsbench.run.record import RunRecord, StepRecord
 from imsbench.run.release import Release, graver
+from imsbench.run.simulated import answered
 from imsbench.run.tally import Tally
 
 UNREACHED_ATTEMPTS = 20
@@ -50,11 +51,12 @@ class Load:
         workers: Sequence[str],
         record: RunRecord,
         target: sut.Target,
+        simulators: Sequence[str] = (),
         tally: Tally | None = None,
         source: Source | None = None,
     ) -> None:
-        """workers: names of those that take part; record: what is written down goes there; target:
-        whose CPU and memory are read; tally: where the simulators' requests are counted by step;
+        """workers, simulators: names of those that take part; record: what is written down goes there;
+        target: whose CPU and memory are read; tally: where the simulators' requests are counted by step;
         source: where the steps come from, if not from the profile.
         """
         self._profile = profile
@@ -63,6 +65,7 @@ class Load:
         self._workers = workers
         self._record = record
         self._target = target
+        self._simulators = simulators
         self._tally = tally
         self._source = of_profile(profile) if source is None else source
         self._count = len(profile.steps()) if source is None else 0
@@ -133,6 +136,7 @@ class Load:
         usage = None if repair else sut.usage_of(self._target, step, record.started_at)
         self._listen(record, title, expected_s, usage)
         record.elapsed_s = time.monotonic() - record.started_at
+        record.simulated = answered(self._crew, self._simulators, self._record.note)
         record.complete = True
         if self._tally is not None:
             record.commands = self._tally.new()

@@ -9,11 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-PROC = Path("/proc")
+from imsbench.host.counters import PROC
+
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_BUSY = (0, 1, 2, 5, 6, 7)
-"""Columns of /proc/stat that are work: user, nice, system, irq, softirq, steal (proc(5))."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +69,6 @@ def named(pid_files: Sequence[str], commands: Sequence[str], proc: Path = PROC) 
                 if line and any(pattern.search(line) for pattern in patterns):
                     found.add(int(entry.name))
     return found
-
-
-def host_busy_s(proc: Path = PROC) -> float:
-    """CPU time of the whole machine that was not idle, since boot: with softirq, where kernel ESP runs."""
-    with (proc / "stat").open(encoding="ascii") as file:
-        columns = file.readline().split()[1:]
-    return sum(int(columns[index]) for index in _BUSY) / _TICKS_PER_S
 
 
 def resident_bytes(pid: int, proc: Path = PROC) -> int:

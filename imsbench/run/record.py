@@ -38,6 +38,8 @@ class StepRecord:
     """Messages of this step by direction, status and method, added over the workers."""
     commands: dict[str, dict[str, int]] = field(default_factory=dict)
     """Diameter requests of this step, by simulator and command; only where the run was told to look."""
+    simulated: dict[str, Json] = field(default_factory=dict)
+    """What each simulator answered in this step, by its name and by command."""
     failures: list[Json] = field(default_factory=list)
     """The first failure of each kind, with its ladder."""
     sut: Json | None = None

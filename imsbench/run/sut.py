@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from imsbench.host.counters import PROC, read_cpu
 from imsbench.profile import Profile, Step
 from imsbench.run import processes
-from imsbench.run.processes import PROC, Process
+from imsbench.run.processes import Process
 
 Json = dict[str, Any]
 
@@ -65,7 +66,7 @@ class Target:
     def read(self) -> _Reading:
         """CPU times now."""
         tree = processes.tree(processes.read_processes(self._proc), self._roots())
-        return _Reading(time.monotonic(), tree, processes.host_busy_s(self._proc))
+        return _Reading(time.monotonic(), tree, read_cpu(self._proc).busy_s)
 
     def memory(self) -> Memory | None:
         """Its memory now; None if it is gone, or its pages may not be looked at."""

@@ -21,6 +21,7 @@ from imsbench.host import links
 from imsbench.host.backend import BackendError, SaBackend
 from imsbench.host.choose import choose_backend
 from imsbench.host.control import ControlChannel, Message, child_channel, die_with_parent
+from imsbench.host.counters import network_counters
 from imsbench.host.limits import raise_open_files
 from imsbench.host.namespace import HostError, enter_new_network_namespace
 from imsbench.kpi.kpis import StepKpis
@@ -236,6 +237,7 @@ class Worker:
         self._phones.step = -1
 
     def _tick(self, _argument: object) -> None:
+        self._health.look()
         counts = self._kpis.totals()
         self._channel.send(
             "tick",
@@ -287,6 +289,7 @@ class Worker:
 
     def _counters(self) -> Counter[str]:
         counters = self._driver.events + self._network.events
+        counters.update({f"net {k}": v for k, v in network_counters().items()})
         if self._backend is not None:
             counters.update({f"esp {k}": v for k, v in self._backend.counters().items()})
         if self._tap is not None:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import pytest
 
 from imsbench.histogram import Histogram
 from imsbench.kpi import verdict as verdict_module
 from imsbench.kpi.kpis import PROCEDURES, StepKpis
-from imsbench.kpi.verdict import Verdict, judge_response_time, judge_step
+from imsbench.kpi.statistics import Ratio
+from imsbench.kpi.verdict import (
+    Verdict,
+    judge_response_time,
+    judge_slowest_responses,
+    judge_step,
+)
+from imsbench.profile.limits import Limits
 from imsbench.report import account
 from tests.kpi.outcomes import call, failure, success
 
@@ -16,9 +25,67 @@ def judge(
     kpis: StepKpis, planned: int = 200, cpu: float = 0.5, drops: int = 0, complete: bool = True
 ) -> Verdict:
     return judge_step(
-        kpis, planned=planned, cpu_shares=[0.1, cpu], cpu_limit=0.85, drops={"tun queue": drops},
-        complete=complete,
+        kpis, limits=Limits(), workers=[View(0.1), View(cpu)], planned=planned,
+        lost={"tun queue": drops}, complete=complete,
     )  # fmt: skip
+
+
+@dataclass
+class View:
+    """A worker that lacks nothing but what a test says."""
+
+    cpu_share: float = 0.1
+    loop_lag: Histogram = field(default_factory=Histogram)
+    gc_pauses: Histogram = field(default_factory=Histogram)
+    host_cpu_share: float | None = 0.5
+    steal_share: float | None = 0.0
+    memory_share: float | None = 0.5
+    clock_jump_s: float = 0.0
+
+
+def judge_views(*views: View, resent: Ratio | None = None) -> tuple[str, ...]:
+    return judge_step(
+        late(0.0), limits=Limits(), workers=views, planned=200, lost={}, resent=resent
+    ).reasons
+
+
+def pause(seconds: float) -> Histogram:
+    made = Histogram()
+    made.record(seconds)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("kept", "broken", "reason"),
+    [
+        (View(host_cpu_share=0.98), View(host_cpu_share=0.991),
+         "The generator's host was busy 99.1% of its processors' time; the limit is 98%."),
+        (View(steal_share=0.01), View(steal_share=0.013),
+         "The hypervisor took 1.3% of its processors' time from the generator's host; the limit is 1%."),
+        (View(memory_share=0.95), View(memory_share=0.96),
+         "96% of the memory of the generator's host was in use; the limit is 95%."),
+        (View(gc_pauses=pause(0.049)), View(gc_pauses=pause(0.12)),
+         "Worker 1 stood still for 120 ms to collect garbage; the limit is 50 ms."),
+        (View(clock_jump_s=0.05), View(clock_jump_s=0.06),
+         "The wall clock of the generator's host jumped by 60 ms against the monotonic one; the limit is "
+         "50 ms."),
+    ],
+)  # fmt: skip
+def test_limits_of_workers_and_their_hosts(kept: View, broken: View, reason: str) -> None:
+    assert judge_views(View(), kept) == ()
+    assert judge_views(View(), broken) == (reason,)
+
+
+def test_what_a_host_does_not_say_is_not_judged() -> None:
+    assert judge_views(View(host_cpu_share=None, steal_share=None, memory_share=None)) == ()
+
+
+def test_segments_sent_again_surely() -> None:
+    assert judge_views(View(), resent=Ratio(1, 50)) == ()  # 2 %, but of how many
+    assert judge_views(View(), resent=Ratio(90, 10_000)) == ()
+    assert judge_views(View(), resent=Ratio(200, 10_000)) == (
+        "200 of 10,000 TCP segments of the workers had to be sent again; the limit is 1%.",
+    )
 
 
 def late(late_s: float, time_s: float = 0.010, handshake_s: float = 0.0) -> StepKpis:
@@ -97,7 +164,7 @@ def test_calls_that_started_late_are_the_generators_doing(late_s: float, valid: 
 
 def test_missing_calls() -> None:
     verdict = judge_step(
-        calls(9, 0.0), planned=0, planned_calls=10, cpu_shares=[0.1], cpu_limit=0.85, drops={}
+        calls(9, 0.0), limits=Limits(), workers=[View()], planned=0, planned_calls=10, lost={}
     )
     assert verdict.reasons == ("Only 9 of 10 planned calls were made.",)
 
@@ -110,11 +177,16 @@ def test_late_subscription_refreshes_are_named() -> None:
 
 
 def test_simulator_response_times() -> None:
-    assert judge_response_time("HSS", 0.0, 0.0009).valid
-    assert judge_response_time("HSS", 0.100, 0.104).valid
-    assert judge_response_time("HSS", 0.0, None).valid
-    assert judge_response_time("HSS", 0.0017, 0.004).reasons == (
+    assert judge_response_time("HSS", 0.0, 0.0019, Limits()).valid
+    assert judge_response_time("HSS", 0.100, 0.104, Limits()).valid
+    assert judge_response_time("HSS", 0.0, None, Limits()).valid
+    assert judge_response_time("HSS", 0.0017, 0.004, Limits()).reasons == (
         "The HSS simulator answered in 4 ms on average; 1.7 ms were configured.",
+    )
+    assert judge_slowest_responses("HSS", "MAR", 0.002, 0.007, Limits()).valid
+    assert judge_slowest_responses("HSS", "MAR", 0.002, 0.0071, Limits()).reasons == (
+        "The p99 of the HSS simulator's response time to MAR is 7.1 ms; 2 ms are configured, and 5 ms "
+        "more are allowed.",
     )
 
 
@@ -136,9 +208,7 @@ def test_loop_lag_is_judged_by_itself() -> None:
     for n in range(1000):
         lag.record(0.150 if n % 50 == 0 else 0.0001)
     kpis = late(0.0)
-    verdict = judge_step(
-        kpis, planned=200, cpu_shares=[0.1], cpu_limit=0.85, drops={}, loop_lag=lag
-    )
+    verdict = judge_step(kpis, limits=Limits(), workers=[View(loop_lag=lag)], planned=200, lost={})
     assert verdict.reasons == ("The p99 of the loop lag is 150 ms; the limit is 10 ms.",)
 
 

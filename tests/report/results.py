@@ -10,6 +10,7 @@ from imsbench.kpi.thresholds import overall, parse_threshold
 from imsbench.kpi.verdict import judge_step
 from imsbench.outcome import Outcome, Procedure
 from imsbench.profile import Profile, parse_profile
+from imsbench.profile.limits import Limits
 from imsbench.report.parts import (
     CommandResult,
     CoreResult,
@@ -79,9 +80,7 @@ def step(
     for outcome in outcomes:
         kpis.record(outcome)
     worker = health(cpu_s, planned.duration_s + 0.5)
-    verdict = judge_step(
-        kpis, planned=planned.attempts, cpu_shares=[worker.cpu_share], cpu_limit=0.85, drops={}
-    )
+    verdict = judge_step(kpis, limits=Limits(), workers=[worker], planned=planned.attempts, lost={})
     return StepResult(
         index=index, registered_before=planned.registered_before,
         registered_after=planned.registered, elapsed_s=planned.duration_s + 0.5, complete=True,

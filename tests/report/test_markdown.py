@@ -81,8 +81,8 @@ def test_titles_of_other_targets(target: str, title: str) -> None:
 def test_an_invalid_step_is_struck_through_with_its_reason_wherever_it_shows() -> None:
     page = render(hand_made())
     struck = [line for line in page.splitlines() if line.startswith("| ~~")]
-    # registrations, de-registrations, subscriptions, generator health twice
-    assert len(struck) == 5
+    # registrations, de-registrations, subscriptions, generator health three times
+    assert len(struck) == 6
     assert page.count("Struck through: the generator cannot vouch for it; “Generator health”") == 3
     assert page.count("~~200 registered, 40/s~~: The mean of registrations is") == 1
     assert all("~~" not in line for line in page.splitlines() if "held 13 s" in line)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from imsbench.report import ResultError, RunResult, parts, read_result, render
 from imsbench.report import result as result_module
+from imsbench.report.versions import SCHEMA_VERSION
 from tests.report.results import hand_made
 
 
@@ -39,7 +40,7 @@ def test_the_file_holds_json_without_nan(result: RunResult) -> None:
         raise AssertionError(constant)
 
     data = json.loads(result.to_json(), parse_constant=refuse)
-    assert data["schema_version"] == 2
+    assert data["schema_version"] == SCHEMA_VERSION
     assert data["profile"]["phones"]["expires"] == "600000s"
     assert data["steps"][1]["kpis"]["procedures"]["deregistration"]["first_started_at"] is None
 
@@ -53,7 +54,7 @@ def test_nan_is_refused_before_it_enters(result: RunResult) -> None:
     ("spoil", "what"),
     [
         (lambda d: d.pop("schema_version"), "it has no schema_version"),
-        (lambda d: d.update(schema_version=3), "has schema version 3; this imsbench reads 1 and 2"),
+        (lambda d: d.update(schema_version=4), "has schema version 4; this imsbench reads 1 to 3"),
         (lambda d: d["steps"][0]["kpis"].pop("sessions"), "not the KPIs of a step"),
         (lambda d: d["steps"][0].update(sut={"cpu_cores": -1}), "steps.0.sut.cpu_cores"),
         (lambda d: d.update(status="fine"), "is damaged: status"),
@@ -99,20 +100,30 @@ def as_version_1(result: RunResult) -> dict[str, Any]:
     for name in ("pcrf", "idle", "ended_calls", "signature"):
         del data[name]
     for step in data["steps"]:
-        del step["sut"], step["kpis"]["sessions"], step["pcrf_stall_s"]
+        del step["sut"], step["kpis"]["sessions"], step["pcrf_stall_s"], step["simulated"]
         if step["repair"]:
             del step["repair"]["kpis"]["sessions"]
     for worker in data["workers"]:
         del worker["outside"], worker["messages"]
     for phase in data["profile"]["phases"]:
         del phase["calls"], phase["together"]
-    del data["profile"]["simulators"]["pcrf"]
+    del data["profile"]["simulators"]["pcrf"], data["profile"]["generator"]["limits"]
+    data["profile"]["generator"]["cpu_limit"] = 0.85
     return data
+
+
+def test_a_result_of_version_2_keeps_its_one_limit(result: RunResult) -> None:
+    data = json.loads(result.to_json()) | {"schema_version": 2}
+    data["profile"]["generator"]["limits"] = {"worker_cpu": 0.7}
+    wanted = RunResult.from_json(json.dumps(data | {"schema_version": SCHEMA_VERSION}))
+    del data["profile"]["generator"]["limits"]
+    data["profile"]["generator"]["cpu_limit"] = 0.7
+    assert RunResult.from_json(json.dumps(data)).to_json() == wanted.to_json()
 
 
 def test_a_result_of_version_1_is_a_run_without_calls(result: RunResult) -> None:
     read = RunResult.from_json(json.dumps(as_version_1(result)))
-    assert read.schema_version == 2
+    assert read.schema_version == SCHEMA_VERSION
     assert all(step.kpis.sessions.attempted == 0 for step in read.steps)
     assert render(read) == render(result)
 

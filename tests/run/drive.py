@@ -62,6 +62,7 @@ def summary(step: StepRecord) -> dict[str, object]:
         "after": step.registered_after,
         "failures": len(step.failures),
         "counters": step.counters,
+        "simulated": step.simulated,
         "repairs": [[round_.registered_before, round_.registered_after] for round_ in step.repairs],
     }
 

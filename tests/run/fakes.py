@@ -61,6 +61,8 @@ class Fake:
                 if message["type"] == "stop":
                     self.send_result()
                     return
+                if message["type"] == "measure":
+                    self.channel.send("measured", commands={"UAR": {"count": 3}})
                 if message["type"] == "start_at":
                     self.running = message
                     self.ends_at = message["at"] + (60.0 if self.behaviour == "slow" else STEP_S)

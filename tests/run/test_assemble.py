@@ -99,6 +99,26 @@ def test_a_broken_threshold_is_exit_1_and_names_its_step() -> None:
     assert result.thresholds[0].steps == {0: 1.0, 1: 0.99}
 
 
+def answers(*times_s: float) -> dict[str, Any]:
+    """What a simulator answered to one command in a step."""
+    times = histogram(*times_s).to_json()
+    return {"count": len(times_s), "results": {"2001": len(times_s)}, "response_time": times}
+
+
+def resending(record: RunRecord) -> None:
+    record.steps[1].counters |= {
+        "net OutSegs": 10_000, "net RetransSegs": 900, "net TCPSynRetrans": 500,
+    }  # fmt: skip
+
+
+def overflowing(record: RunRecord) -> None:
+    record.steps[1].counters |= {"net ListenDrops": 2, "net ListenOverflows": 2}
+
+
+def stolen(record: RunRecord) -> None:
+    record.steps[1].health[0]["steal_share"] = 0.02
+
+
 def busy(record: RunRecord) -> None:
     record.steps[1].health[0]["cpu_s"] = 3.9
 
@@ -116,13 +136,12 @@ def unprepared(record: RunRecord) -> None:
 
 
 def slow_hss(record: RunRecord) -> None:
-    slow = histogram(0.05).to_json()
-    record.simulators["hss"]["commands"]["MAR"]["response_time"] = slow
+    record.steps[1].simulated = {"hss": {"MAR": answers(0.05)}}
 
 
 def slow_tail_of_the_hss(record: RunRecord) -> None:
-    times = histogram(*[0.0004] * 190, *[0.0064] * 10).to_json()  # the mean is 0.7 ms
-    record.simulators["hss"]["commands"]["MAR"] |= {"count": 200, "response_time": times}
+    times = [0.0004] * 190 + [0.0064] * 10  # the mean is 0.7 ms
+    record.steps[1].simulated = {"hss": {"MAR": answers(*times), "UAR": answers(0.0004)}}
 
 
 def frozen_hss(record: RunRecord) -> None:
@@ -143,10 +162,13 @@ def speechless(record: RunRecord) -> None:
     [
         (busy, "of a core"),
         (dropping, "tun_queue_dropped"),
+        (resending, "400 of 10,000 TCP segments of the workers had to be sent again"),
+        (overflowing, "The generator lost something (net ListenDrops: 2)."),
+        (stolen, "The hypervisor took 2% of its processors' time"),
         (starved, "found no idle phone"),
         (unprepared, "201 phones were registered when it began"),
         (slow_hss, "HSS"),
-        (slow_tail_of_the_hss, "The p99 of the HSS simulator's response time is 6.4 ms; 0 ms are"),
+        (slow_tail_of_the_hss, "HSS simulator's response time to MAR is 6.4 ms; 0 ms are"),
         (frozen_hss, "The HSS simulator stood still for 1,200 ms; the limit is 100 ms."),
         (disagreeing, "core 199"),
         (speechless, "Not every process"),
@@ -181,8 +203,8 @@ def test_a_drawn_response_time_is_judged_by_what_its_p99_surely_is(count: int, v
     record = run_record(step_record(profile, 0))
     for told in (record.workers["worker-0"], *record.simulators.values()):
         told["registered"] = 1
-    times = histogram(*[0.008] * 990, *[0.06] * count).to_json()
-    record.simulators["hss"]["commands"]["MAR"] |= {"response_time": times}
+    times = [0.008] * 990 + [0.06] * count
+    record.steps[0].simulated = {"hss": {"MAR": answers(*times)}}
     result = assemble(profile, record, "folder")
     assert result.valid == valid, result.reasons
 
@@ -317,12 +339,19 @@ def test_poisson_calls_are_as_many_as_were_started(started: int, valid: bool) ->
 def test_a_slow_pcrf_invalidates_the_run_and_a_missing_measurement_does_not() -> None:
     profile = parse_profile(CALLS % "constant")
     record = calls_record(profile, 100)
-    slow = histogram(0.05).to_json()
-    record.simulators["pcrf"]["commands"]["AAR"]["response_time"] = slow
-    (reason,) = assemble(profile, record, "folder").reasons
+    record.steps[1].simulated = {"pcrf": {"AAR": answers(0.05)}}
+    (reason,) = assemble(profile, record, "folder").steps[1].reasons
     assert reason == "The PCRF simulator answered in 50 ms on average; 1 ms were configured."
-    record.simulators["pcrf"]["commands"] = {}
+    record.steps[1].simulated = {"pcrf": {}}
     assert assemble(profile, record, "folder").valid
+
+
+def test_the_mean_of_few_drawn_responses_must_surely_be_too_slow() -> None:
+    record = whole_run()
+    record.steps[1].simulated = {"hss": {"MAR": answers(0.0001, 0.0001, 0.0065)}}  # 2.2 ms
+    assert assemble(PROFILE, record, "folder").valid
+    record.steps[1].simulated = {"hss": {"MAR": answers(*[0.0001, 0.0001, 0.0065] * 100)}}
+    assert not assemble(PROFILE, record, "folder").valid
 
 
 def test_what_the_target_used_goes_into_the_result() -> None:

@@ -74,6 +74,8 @@ def test_a_run_goes_through_all_its_steps_and_merges_its_workers() -> None:
     assert all(step["after"] == 20 and step["complete"] for step in told["steps"])
     assert all(step["counters"] == {"connections": 4} for step in told["steps"])
     assert all(step["repairs"] == [] for step in told["steps"])
+    answered = {"UAR": {"count": 3}}
+    assert all(step["simulated"] == {"hss": answered, "pcrf": answered} for step in told["steps"])
     assert told["workers"] == ["worker-0", "worker-1"]
     assert told["simulators"] == ["core", "hss", "pcrf"]
     assert told["events"].count("StepStarted") == told["events"].count("StepEnded") == 3

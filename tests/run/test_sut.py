@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from imsbench.host.counters import read_cpu
 from imsbench.profile import parse_profile
 from imsbench.run import processes, sut
 from imsbench.run.processes import Process
@@ -146,7 +147,7 @@ def test_a_name_may_hold_anything(tmp_path: Path) -> None:
 def test_the_host_is_busy_with_everything_but_idling(tmp_path: Path) -> None:
     #           user nice system idle iowait irq softirq steal guest guest_nice
     write_host(tmp_path, "100 10 50 9999 8888 5 20 15 40 0")
-    assert processes.host_busy_s(tmp_path) * os.sysconf("SC_CLK_TCK") == pytest.approx(200)
+    assert read_cpu(tmp_path).busy_s * os.sysconf("SC_CLK_TCK") == pytest.approx(200)
 
 
 def test_cpu_and_memory_of_a_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

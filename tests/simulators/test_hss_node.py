@@ -306,6 +306,12 @@ def test_the_process_serves_ticks_obeys_and_reports() -> None:
         tick = wait_for(channel, "tick", lambda one: one["counts"].get("SAR"))
         assert tick["counts"] == {"MAR": 1, "SAR": 1, "registered": 0, "connections": 0}
         assert tick["cpu_s"] > 0
+        channel.send("measure")
+        measured = channel.wait("measured")["commands"]
+        assert {name: one["count"] for name, one in measured.items()} == {"MAR": 1, "SAR": 1}
+        assert Histogram.from_json(measured["SAR"]["response_time"]).count == 1
+        channel.send("measure")
+        assert channel.wait("measured")["commands"] == {}  # nothing since
         channel.send("stop")
         result = channel.wait("result")
         assert process.wait(5) == 0
