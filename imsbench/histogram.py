@@ -60,6 +60,17 @@ class Histogram:
         rank = max(1, math.ceil(q * self.count - 1e-9))
         return float(self._buckets.get_value_at_percentile(100.0 * rank / self.count)) / 1e6
 
+    def count_above(self, duration_s: float) -> int:
+        """Samples above this duration in seconds, to the three digits that are kept of each."""
+        if not self.count or duration_s >= self._max_s:
+            return 0
+        limit = round(duration_s * 1e6)
+        return sum(
+            int(bucket.count_at_value_iterated_to)
+            for bucket in self._buckets.get_recorded_iterator()
+            if bucket.value_iterated_to > self._buckets.get_highest_equivalent_value(limit)
+        )
+
     @property
     def mean(self) -> float:
         """Arithmetic mean in seconds; NaN if empty."""

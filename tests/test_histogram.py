@@ -140,3 +140,13 @@ def test_a_quantiles_rank_is_rounded_up(count: int) -> None:
     for n in range(1, count + 1):
         histogram.record(n * 1e-6)
     assert histogram.quantile(0.99) * 1e6 == pytest.approx(math.ceil(0.99 * count - 1e-9))
+
+
+def test_samples_above_a_duration_are_counted() -> None:
+    histogram = Histogram()
+    for duration_s in (0.010, 0.020, 0.030, 0.040):
+        histogram.record(duration_s)
+    assert [histogram.count_above(at) for at in (0.001, 0.020, 0.0305, 0.040, 9.0)] == [
+        4, 2, 1, 0, 0,
+    ]  # fmt: skip
+    assert Histogram().count_above(0.1) == 0

@@ -50,6 +50,78 @@ def wilson(successes: int, total: int) -> tuple[float, float] | None:
     return low, high
 
 
+def exact(part: int, whole: int, confidence: float = 0.95) -> tuple[float, float] | None:
+    """Interval of a rate that holds it at least this often (Clopper and Pearson 1934), 0..1.
+
+    For rare failures, where Wilson's bounds, right on average, promise too much. None without samples.
+    """
+    if not whole:
+        return None
+    tail = (1.0 - confidence) / 2
+    low = 0.0 if part == 0 else _rate_with_tail(part, whole, tail)
+    # At most k of n at rate p is as likely as at least n - k of n at rate 1 - p.
+    high = 1.0 if part == whole else 1.0 - _rate_with_tail(whole - part, whole, tail)
+    return low, high
+
+
+def _rate_with_tail(part: int, whole: int, tail: float) -> float:
+    """The rate at which ``part`` or more of ``whole`` come with this probability."""
+    low, high = 0.0, part / whole  # at the observed share, half of all or more do
+    for _ in range(64):
+        rate = (low + high) / 2
+        if binomial_tail(part, whole, rate) < tail:
+            low = rate
+        else:
+            high = rate
+    return (low + high) / 2
+
+
+def binomial_tail(part: int, whole: int, rate: float) -> float:
+    """The probability that ``part`` or more of ``whole`` come, each with this probability.
+
+    It is the regularised incomplete beta function I_rate(part, whole - part + 1).
+    """
+    if part <= 0:
+        return 1.0
+    if part > whole or rate <= 0.0:
+        return 0.0
+    if rate >= 1.0:
+        return 1.0
+    a, b = float(part), float(whole - part + 1)
+    if rate > (a + 1) / (a + b + 2):  # there the fraction of the mirrored function converges
+        return 1.0 - _beta(b, a, 1.0 - rate)
+    return _beta(a, b, rate)
+
+
+def _beta(a: float, b: float, x: float) -> float:
+    """I_x(a, b) by its continued fraction (Abramowitz and Stegun 26.5.8), evaluated forwards."""
+    log_front = (
+        math.lgamma(a + b)
+        - math.lgamma(a)
+        - math.lgamma(b)
+        + a * math.log(x)
+        + b * math.log1p(-x)
+        - math.log(a)
+    )
+    fraction, c, d = 1.0, 1.0, 0.0
+    for j in range(1, 10_000):
+        m = j // 2
+        if j % 2:
+            term = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        else:
+            term = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        d = 1.0 / _not_zero(1.0 + term * d)
+        c = _not_zero(1.0 + term / c)
+        fraction *= c * d
+        if abs(c * d - 1.0) < 1e-15:
+            break
+    return math.exp(log_front) / fraction
+
+
+def _not_zero(value: float) -> float:
+    return value if abs(value) > 1e-300 else 1e-300
+
+
 def enough(q: float, count: int) -> bool:
     """Whether a quantile may be stated: at least one sample beyond it is expected (p99: 100)."""
     return count * (1 - q) >= 1 - 1e-9 and count > 0

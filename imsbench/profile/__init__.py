@@ -33,8 +33,10 @@ from imsbench.profile.phases import (
 )
 from imsbench.profile.plan import Profile, spell_protection
 from imsbench.profile.rates import Pace
+from imsbench.profile.search import Search, SearchProcedure, Span, TimeLimits
 from imsbench.profile.source import Problem
 from imsbench.profile.steps import Offer, Step
+from imsbench.profile.trial import Trial, TrialLoad
 from imsbench.profile.units import (
     parse_duration,
     parse_rate,
@@ -66,13 +68,19 @@ __all__ = [
     "Profile",
     "ProfileError",
     "Reattach",
+    "Search",
+    "SearchProcedure",
     "Simulators",
+    "Span",
     "Step",
     "Storm",
     "Subscribers",
     "Target",
     "TargetFault",
+    "TimeLimits",
     "TimedFault",
+    "Trial",
+    "TrialLoad",
     "faults_of_step",
     "load_profile",
     "parse_duration",

@@ -13,6 +13,7 @@ from imsbench.profile.fields import Settings, Some
 from imsbench.profile.mechanisms import spell_mechanisms
 from imsbench.profile.model import Generator, Phones, Simulators, Subscribers, Target
 from imsbench.profile.phases import Phase
+from imsbench.profile.search import Search
 from imsbench.profile.spell import spell_load
 from imsbench.profile.steps import Step
 from imsbench.profile.units import spell_duration
@@ -43,6 +44,8 @@ class Profile(Settings):
     """What must hold in every step, such as "registration_time.p99 < 200ms"; read by the KPIs."""
     generator: Generator = Generator()
     """The load generator itself."""
+    search: Search = Search()
+    """How capacity is searched (``imsbench search``); a run does not look at it."""
 
     @model_validator(mode="after")
     def _check(self) -> Profile:

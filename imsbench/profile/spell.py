@@ -47,6 +47,8 @@ def _spell_phase(steps: Sequence[Step]) -> str:
             return f"{first.registered:,} held registered {spell_duration(first.duration_s)}{refreshed}"
         case "storm":
             return _spell_storm(first)
+        case "trial":  # no phase makes one
+            return first.title
         case "mix":
             return f"{_spell_offers(first)} {spell_duration(first.duration_s)} long"
         case "calls":

@@ -8,6 +8,7 @@ from typing import Literal
 from imsbench.profile.loads import Storm
 from imsbench.profile.phases import Calls
 from imsbench.profile.rates import Pace, Points, attempts_in
+from imsbench.profile.trial import Trial, TrialLoad
 
 Offered = Literal["refresh", "reattach", "power_cycle"]
 """What a mix has beside its calls."""
@@ -41,7 +42,7 @@ class Step:
 
     index: int
     """Position in the run, from 0."""
-    kind: Literal["fill", "hold", "cycle", "calls", "storm", "mix"]
+    kind: Literal["fill", "hold", "cycle", "calls", "storm", "mix", "trial"]
     """What it does; see the phases of a profile. A reattach is a cycle, a mix has several procedures."""
     rate: float
     """Initial registrations per second, or calls; 0 in a hold, a mix, and a storm at one instant."""
@@ -77,6 +78,8 @@ class Step:
     """The storm, if it is one."""
     offers: tuple[Offer, ...] = ()
     """The procedures of a mix."""
+    trial: Trial | None = None
+    """The load of a step made for a search."""
 
     @property
     def registrations(self) -> int:
@@ -86,12 +89,16 @@ class Step:
                 return self.beside.registrations if self.beside is not None else 0
             case "mix":
                 return sum(offer.registrations for offer in self.offers)
+            case "trial":
+                return self._evaluated("registration") + self._evaluated("cycle")
             case _:
                 return self.attempts
 
     @property
     def evaluated_calls(self) -> int | None:
         """Call attempts due after the warm-up; None if that is left to chance (Poisson)."""
+        if self.kind == "trial":
+            return self._evaluated("calls")
         if self.kind != "calls":
             return 0
         if self.arrivals == "poisson" and not self.burst:
@@ -110,8 +117,19 @@ class Step:
                 return self.registered
             case "calls":
                 return attempts_in(self.duration_s, self.rate, self.points, self.burst)
+            case "trial":
+                assert self.trial is not None
+                return sum(
+                    self._evaluated(load) + self.trial.attempts_before(load, self.warm_up_s)
+                    for load in self.trial.loads
+                )
             case "hold" | "mix":
                 return 0
+
+    def _evaluated(self, load: TrialLoad) -> int:
+        """Attempts of one load of a trial, after its warm-up."""
+        trial = self.trial
+        return 0 if trial is None else trial.attempts(load, self.duration_s - self.warm_up_s)
 
     @property
     def spelled_rate(self) -> str:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from imsbench.kpi.kpis import StepKpis
+from imsbench.kpi.timeline import Timeline
 from imsbench.profile import Step
 from imsbench.report.parts import Signature
 from imsbench.report.result import Status
@@ -22,6 +23,8 @@ class StepRecord:
     """What was asked for."""
     kpis: StepKpis = field(default_factory=StepKpis)
     """All workers' KPIs, merged."""
+    timeline: Timeline = field(default_factory=Timeline)
+    """How attempts of a search's trial were handled by second, all workers together."""
     registered_before: int = 0
     """Phones registered when it began."""
     registered_after: int = 0
@@ -62,6 +65,8 @@ class StepRecord:
     def add(self, message: Json) -> None:
         """Take one worker's ``step_done``."""
         self.kpis.merge(StepKpis.from_json(message["kpis"]))
+        if "timeline" in message:
+            self.timeline.merge(Timeline.from_json(message["timeline"]))
         self.registered_after += int(message["registered"])
         self.health.append(message.get("health", {}))
         add_counts(self.counters, message.get("counters", {}))

@@ -20,11 +20,12 @@ from imsbench.arrivals import Arrivals
 from imsbench.engine.loop import Loop, clock
 from imsbench.outcome import Outcome
 from imsbench.phone.phone import Phone
-from imsbench.profile import Offer, Pace, Step
+from imsbench.profile import Offer, Pace, Step, TrialLoad
 from imsbench.run.calls import CallMix, Calls
 from imsbench.run.phones import Phones
 from imsbench.run.settings import call_mix
 from imsbench.run.storm import Storm
+from imsbench.run.trials import parts_of, phones_of
 
 _DRAIN_CHECK_S = 0.02
 
@@ -125,6 +126,8 @@ class StepRun:
                 self._plan_storm(step, at)
             case "mix":
                 self._plan_mix(step, at)
+            case "trial":
+                self._plan_trial(step, at)
             case "hold":
                 self._plan_hold(at + step.duration_s)
                 if step.refresh is not None:
@@ -220,6 +223,38 @@ class StepRun:
             self.offered[offer.procedure] += self._rotate(due_at, start)
 
         return start_one
+
+    def _plan_trial(self, step: Step, at: float) -> None:
+        """Each of its loads for the whole time; what is due in the warm-up belongs to no step."""
+        if step.warm_up_s:
+            self._phones.step = -1
+            self._loop.call_at(at + step.warm_up_s, self._evaluate, None)
+        self._queue.extend(phones_of(step, self._phones.all, f"{self._seed}/order"))
+        for part in parts_of(step, at):
+            seed = f"{self._seed}/{part.name}"
+            pace = Pace(part.rate, part.count, part.count / part.rate)
+            offsets = iter(arrivals_of(pace, step.arrivals, seed, **self._share))
+            self._follow(Plan(part.at, offsets, self._start_of_trial(part.load, step)))
+        self._plan_hold(at + step.duration_s)
+
+    def _start_of_trial(self, load: TrialLoad, step: Step) -> Callable[[float], None]:
+        match load:
+            case "registration":
+                return self._fill_next
+            case "cycle":
+                return self._cycle_any
+            case "release":
+                return self._release_next
+            case "calls":
+                assert step.calls is not None
+                mix = call_mix(step.calls, **self._timers)
+                return lambda due_at: self._call(mix, due_at)
+
+    def _release_next(self, due_at: float) -> None:
+        """De-register one phone, if any is left: a release has an arrival for each that there may be."""
+        phone = self._idle_phone()
+        if phone is not None and phone.registration is not None:
+            self._phones.deregister(phone, due_at, lambda *_: None)
 
     def _plan_storm(self, step: Step, at: float) -> None:
         """All phones are gone by ``at``; after the outage each has its instant to come back."""

@@ -24,7 +24,9 @@ from imsbench.host.control import ControlChannel, Message, child_channel, die_wi
 from imsbench.host.counters import network_counters
 from imsbench.host.limits import raise_open_files
 from imsbench.host.namespace import HostError, enter_new_network_namespace
+from imsbench.kpi.adequacy import is_adequate
 from imsbench.kpi.kpis import StepKpis
+from imsbench.kpi.timeline import Timeline
 from imsbench.outcome import CallOutcome, Outcome
 from imsbench.phone.phone import Network, Phone
 from imsbench.phone.requests import answer_request
@@ -74,6 +76,7 @@ class Worker:
         self._run: StepRun | None = None
         self._repair = False
         self._kpis = StepKpis()
+        self._timeline = Timeline()
         self._outside = StepKpis()
         self._samples = Samples(bool(config.get("keep_ladders")))
         self._before: Counter[str] = Counter()
@@ -174,6 +177,7 @@ class Worker:
         step = step_of(message["step"])
         self._repair = bool(message.get("repair"))
         self._kpis = StepKpis()
+        self._timeline = Timeline()
         self._samples.begin()
         self._phones.step = step.index
         self._calls.spans.clear()
@@ -199,14 +203,14 @@ class Worker:
     def _on_drain(self) -> None:
         """The drain of calls is long and quiet: it would water down the worker's share of a core."""
         assert self._run is not None
-        self._health_of_calls = self._health.end() if self._run.step.kind == "calls" else None
+        self._health_of_calls = self._health.end() if self._run.step.calls else None
 
     def _step_done(self) -> None:
         run = self._run
         assert run is not None
         self._run = None
         step = run.step
-        if step.kind == "calls" and not self._repair:
+        if step.calls and not self._repair:
             begin = run.first_due_at + step.warm_up_s
             end = min(clock(), run.first_due_at + step.duration_s)
             self._kpis.sessions.observe(self._calls.spans, begin, end)
@@ -221,6 +225,7 @@ class Worker:
             repair=self._repair,
             registered=self._phones.registered,
             kpis=self._kpis.to_json(),
+            timeline=self._timeline.to_json(),
             health=(self._health_of_calls or self._health.end())
             | {
                 "dropped": run.dropped,
@@ -276,6 +281,7 @@ class Worker:
             self._outside.record(outcome)
             return
         self._kpis.record(outcome)
+        self._by_second(self._run, outcome)
         self._samples.failure(outcome)
 
     def _record_call(self, outcome: CallOutcome) -> None:
@@ -285,7 +291,15 @@ class Worker:
             self._outside.record_call(outcome)
             return
         self._kpis.record_call(outcome)
+        self._by_second(self._run, outcome)
         self._samples.call_failure(outcome)
+
+    def _by_second(self, run: StepRun, outcome: Outcome | CallOutcome) -> None:
+        """Keep when an attempt of a search's trial was due, where the trial wants it."""
+        trial = run.step.trial
+        adequate = is_adequate(outcome, trial.limits) if trial is not None else None
+        if adequate is not None:
+            self._timeline.add(outcome.due_at - run.first_due_at, adequate)
 
     def _counters(self) -> Counter[str]:
         counters = self._driver.events + self._network.events

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from imsbench.histogram import Histogram
-from imsbench.kpi.statistics import enough, quantile_interval, quantile_ranks, wilson
+from imsbench.kpi.statistics import (
+    binomial_tail,
+    enough,
+    exact,
+    quantile_interval,
+    quantile_ranks,
+    wilson,
+)
 
 
 @pytest.mark.parametrize(
@@ -106,3 +114,49 @@ def test_interval_in_seconds() -> None:
 )  # fmt: skip
 def test_a_quantile_needs_a_sample_beyond_it(q: float, count: int, is_enough: bool) -> None:
     assert enough(q, count) is is_enough
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "low", "high"),
+    [
+        # Newcombe 1998, table I, method 5: Clopper and Pearson.
+        (81, 263, 0.2527, 0.3676),
+        (15, 148, 0.0578, 0.1617),
+        (0, 20, 0.0000, 0.1684),
+        (1, 29, 0.0009, 0.1776),
+    ],
+)
+def test_exact_against_published_values(part: int, whole: int, low: float, high: float) -> None:
+    assert exact(part, whole) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_exact_at_the_ends() -> None:
+    assert exact(0, 0) is None
+    # Closed form: none of n leaves (tail)^(1/n) of doubt.
+    assert exact(0, 740) == pytest.approx((0.0, 1 - 0.025 ** (1 / 740)), rel=1e-9)
+    assert exact(740, 740, 0.9) == pytest.approx((0.05 ** (1 / 740), 1.0), rel=1e-9)
+    assert exact(0, 50_000, 0.9) == pytest.approx((0.0, 1 - 0.05 ** (1 / 50_000)), rel=1e-9)
+
+
+@given(st.integers(0, 300), st.integers(1, 300), st.fractions(0, 1, max_denominator=1000))
+def test_the_binomial_tail_is_the_sum_of_its_terms(part: int, whole: int, rate: Fraction) -> None:
+    terms = (
+        math.comb(whole, i) * rate**i * (1 - rate) ** (whole - i) for i in range(part, whole + 1)
+    )
+    assert binomial_tail(part, whole, float(rate)) == pytest.approx(float(sum(terms)), abs=1e-9)
+
+
+@given(st.integers(0, 5000), st.integers(1, 5000), st.sampled_from([0.8, 0.9, 0.95, 0.99]))
+def test_the_exact_interval_leaves_half_of_the_doubt_on_each_side(
+    part: int, whole: int, confidence: float
+) -> None:
+    part = min(part, whole)
+    interval = exact(part, whole, confidence)
+    assert interval is not None
+    low, high = interval
+    assert 0 <= low <= part / whole <= high <= 1
+    tail = (1 - confidence) / 2
+    if part:
+        assert binomial_tail(part, whole, low) == pytest.approx(tail, rel=1e-6)
+    if part < whole:
+        assert 1 - binomial_tail(part + 1, whole, high) == pytest.approx(tail, rel=1e-6)
