@@ -64,12 +64,16 @@ class Histogram:
         """Samples above this duration in seconds, to the three digits that are kept of each."""
         if not self.count or duration_s >= self._max_s:
             return 0
-        limit = round(duration_s * 1e6)
-        return sum(
-            int(bucket.count_at_value_iterated_to)
-            for bucket in self._buckets.get_recorded_iterator()
-            if bucket.value_iterated_to > self._buckets.get_highest_equivalent_value(limit)
-        )
+        limit = self._buckets.get_highest_equivalent_value(round(duration_s * 1e6)) / 1e6
+        return sum(count for time_s, count in self.buckets() if time_s > limit)
+
+    def buckets(self) -> list[tuple[float, int]]:
+        """Durations in seconds, rising, and how many samples each stands for."""
+        recorded = self._buckets.get_recorded_iterator()
+        return [
+            (item.value_iterated_to / 1e6, int(item.count_at_value_iterated_to))
+            for item in recorded
+        ]
 
     @property
     def mean(self) -> float:

@@ -131,6 +131,7 @@ def test_another_target_and_a_first_call_drop_what_they_have_not() -> None:
     profile = parse_profile(
         BASE
         + """
+phones: {ipsec: 'off'}
 target: {faults: [{what: loss, on: [INVITE]}]}
 simulators: {hss: {faults: [{what: silence}]}}
 faults: [{what: core_stall, duration: 1s}, {what: hss_restart, duration: 1s}]

@@ -68,7 +68,8 @@ class TargetFault(_Steady):
     """What an embedded target does wrong all along with requests of phones, or with their answers."""
 
     what: Literal["error", "loss", "delay"]
-    """error: the request is refused, nothing else is done; loss: the answer is never sent; delay: later."""
+    """error: the request is refused, nothing else is done; loss: the answer is never sent; delay: later,
+    while the answers behind it are not held."""
     on: Annotated[tuple[AnswerName, ...], Some]
     """Of loss and delay the answers, as "401 REGISTER", "180 INVITE" or "REGISTER" (all final ones); of
     error the requests: "REGISTER" (those that begin an attempt), "INVITE" (those of new calls) …"""
