@@ -1,16 +1,15 @@
-"""Commands around a run: report, subscribers, enter, and the simulators alone."""
+"""Commands around a run: subscribers, enter, and the simulators alone."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from pathlib import Path
 
 from imsbench.cli.arguments import Commands
 from imsbench.cli.output import complain, output_lost, say
 from imsbench.profile import load_profile
-from imsbench.run import execute, exits, find, process, provision
+from imsbench.run import exits, find, process, provision
 
 SIMULATORS = {
     "hss": ("simulators.hss", "the HSS simulator"),
@@ -22,13 +21,6 @@ SIMULATORS = {
 
 def add(commands: Commands) -> None:
     """Add them to the command line."""
-    report = commands.add_parser(
-        "report",
-        help="the Markdown report of results, rendered again",
-        description="Render the report of each result.json (or its folder) to standard output.",
-    )
-    report.add_argument("results", metavar="RESULT", type=Path, nargs="+")
-    report.set_defaults(command=_report)
     subscribers = commands.add_parser(
         "subscribers",
         help="a profile's subscribers as CSV, to provision a core's own HSS",
@@ -64,17 +56,6 @@ def simulator(name: str, arguments: list[str]) -> int:
     sys.stdout.flush()
     command = [sys.executable, "-P", "-m", SIMULATORS[name][0], *arguments]
     os.execve(sys.executable, command, process.own_environment())
-
-
-def _report(arguments: argparse.Namespace) -> int:
-    reports = [execute.render(path) for path in arguments.results]
-    try:
-        print("".join(reports), end="", flush=True)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        return output_lost(error)
-    return exits.KEPT
 
 
 def _subscribers(arguments: argparse.Namespace) -> int:

@@ -170,9 +170,14 @@ def _population_table(result: RunResult, members: list[Pair]) -> Lines:
     yield from _struck(headers, rows, members, "rrlllrrrrrrr")
 
 
+def publishable_warm_up_s(made: Calls) -> float:
+    """How long a warm-up must be so that its step may be published, seconds."""
+    return made.hold.longest + WARM_UP_BEYOND_HOLD_S
+
+
 def _too_short(step: Step) -> str:
     assert step.calls is not None
-    wanted_s = step.calls.hold.longest + WARM_UP_BEYOND_HOLD_S
+    wanted_s = publishable_warm_up_s(step.calls)
     return "" if step.warm_up_s >= wanted_s else f" (to publish: {spell_duration(wanted_s)})"
 
 

@@ -177,6 +177,10 @@ class RunResult(Part):
     """Why the generator cannot vouch for the run as a whole; empty: it can."""
     findings: list[str] = Field(default_factory=list)
     """What the target did wrong that no step shows."""
+    publishable: bool = False
+    """Whether it may be published as a capacity."""
+    unpublishable: list[str] = Field(default_factory=list)
+    """Why it may not, one sentence each."""
     exit_code: int
     """What the process returned."""
 

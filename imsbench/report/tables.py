@@ -54,7 +54,7 @@ def registrations(result: RunResult) -> Lines:
         "Count", "CPU (cores)",
     )  # fmt: skip
     rows = [
-        [_marked(step.title, done), _asked(step),
+        [marked(step.title, done), asked(step),
          *_common(done.kpis, "initial_registration_success_rate", "registration_time"),
          DASH if step.kind == "fill" else usage.cpu(result, done)]
         for step, done in shown
@@ -87,7 +87,7 @@ def registrations(result: RunResult) -> Lines:
 
 def reregistrations(result: RunResult) -> Lines:
     """Refreshes: one row for a population's call steps together, one for each other step."""
-    rows = _refresh_rows(result)
+    rows = refresh_rows(result)
     shown = [pair for row in rows for pair in row.pairs]
     headers = (
         "Subscribers", "During", "Rate (/s)", "Re-registration success rate", "Mean", "p99",
@@ -110,41 +110,52 @@ def reregistrations(result: RunResult) -> Lines:
 
 
 @dataclass(slots=True)
-class _RefreshRow:
+class RefreshRow:
     """Steps whose refreshes make one row."""
 
     pairs: list[Pair]
 
     @property
     def valid(self) -> bool:
+        """Whether the generator vouches for all of them."""
         return all(done.valid for _, done in self.pairs)
 
-    def cells(self) -> list[str]:
+    @property
+    def during(self) -> str:
+        """The steps in words."""
         first = self.pairs[0][0]
+        if first.kind != "calls":
+            return name_of(first)
+        return f"calls at {', '.join(spell_rate(step.rate) for step, _ in self.pairs)}/s"
+
+    def merged(self) -> tuple[StepKpis, float]:
+        """Their KPIs together, and how long they took without their warm-ups, seconds."""
         merged = StepKpis()
         span_s = 0.0
         for step, done in self.pairs:
             merged.merge(done.kpis)
             span_s += done.elapsed_s - step.warm_up_s
-        during = name_of(first)
-        if first.kind == "calls":
-            rates = ", ".join(spell_rate(step.rate) for step, _ in self.pairs)
-            during = f"calls at {rates}/s"
+        return merged, span_s
+
+    def cells(self) -> list[str]:
+        """Its cells in the table."""
+        merged, span_s = self.merged()
         attempted = merged.procedures["reregistration"].attempted
         rate = spell_rate(attempted / span_s) if span_s > 0 else DASH
         common = _common(merged, "reregistration_success_rate", "reregistration_time")
-        return [f"{first.registered:,}", during, rate, *common]
+        return [f"{self.pairs[0][0].registered:,}", self.during, rate, *common]
 
 
-def _refresh_rows(result: RunResult) -> list[_RefreshRow]:
-    rows: list[_RefreshRow] = []
-    pooled: dict[int, _RefreshRow] = {}
+def refresh_rows(result: RunResult) -> list[RefreshRow]:
+    """The rows: one for a population's call steps together, one for each other step."""
+    rows: list[RefreshRow] = []
+    pooled: dict[int, RefreshRow] = {}
     for step, done in _with(result, "reregistration"):
         row = pooled.get(step.registered) if step.kind == "calls" else None
         if row is not None:
             row.pairs.append((step, done))
             continue
-        rows.append(_RefreshRow([(step, done)]))
+        rows.append(RefreshRow([(step, done)]))
         if step.kind == "calls":
             pooled[step.registered] = rows[-1]
     return rows
@@ -168,7 +179,7 @@ def deregistrations(result: RunResult) -> Lines:
         "Load", "Rate (/s)", "De-registration success rate", "Mean", "p99", "p99 from due", "Count",
     )  # fmt: skip
     rows = [
-        [_marked(step.title, done), _asked(step),
+        [marked(step.title, done), asked(step),
          *_common(done.kpis, "deregistration_success_rate", "deregistration_time")]
         for step, done in shown
     ]  # fmt: skip
@@ -188,7 +199,7 @@ def subscriptions(result: RunResult) -> Lines:
     )  # fmt: skip
     rows = [
         [
-            _marked(step.title, done), _asked(step),
+            marked(step.title, done), asked(step),
             spell_ratio(done.kpis.ratio("subscription_success_rate")),
             spell_time(done.kpis.histogram("subscription_time").mean),
             spell_quantile(done.kpis, "subscription_time", 0.99),
@@ -227,12 +238,13 @@ def _common(kpis: StepKpis, ratio: str, time: str) -> list[str]:
     ]
 
 
-def _marked(title: str, done: StepResult) -> str:
+def marked(title: str, done: StepResult) -> str:
     """The load of a row, and what the target made of it."""
     return f"{title} ({'; '.join(done.findings)})" if done.findings else title
 
 
-def _asked(step: Step) -> str:
+def asked(step: Step) -> str:
+    """The rate asked for."""
     return spell_rate(step.rate) if step.rate else DASH
 
 

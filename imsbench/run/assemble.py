@@ -21,6 +21,7 @@ from imsbench.kpi.verdict import (
 from imsbench.profile import Hss, Pcrf, Profile, Step
 from imsbench.report.account import merged_times
 from imsbench.report.health import SOCKET_DROPS, segments_resent
+from imsbench.report.objections import objections
 from imsbench.report.parts import (
     CommandResult,
     CoreResult,
@@ -93,6 +94,8 @@ def assemble(
     if record.status == "generator_failed":
         reasons.append(f"The generator failed: {record.reason}.")
     result = result.model_copy(update={"reasons": reasons, "findings": findings})
+    against = objections(result)
+    result = result.model_copy(update={"publishable": not against, "unpublishable": against})
     if record.unreached:  # no measurement to vouch for, and no threshold that could be broken
         return result.model_copy(update={"exit_code": record.exit_code})
     return result.model_copy(update={"exit_code": _exit_code(result, record.exit_code, unvouched)})

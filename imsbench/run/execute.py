@@ -8,7 +8,9 @@ from pathlib import Path
 from imsbench.kpi.thresholds import parse_thresholds
 from imsbench.profile import Profile
 from imsbench.report import markdown
+from imsbench.report.objections import objections
 from imsbench.report.parts import Signature
+from imsbench.report.publish import publish
 from imsbench.report.result import ResultError, RunResult, read_result
 from imsbench.report.tables import name_of, pairs
 from imsbench.run import capture, network, observe
@@ -90,8 +92,24 @@ def _observe(profile: Profile, watch: Watcher) -> Signature | None:
 
 def render(path: Path) -> str:
     """The Markdown report of a result on disk; RunRefused if it is none."""
+    return markdown.render(_read(path))
+
+
+def published(path: Path) -> str:
+    """A result on disk in the form of a publication; RunRefused if it is none or may not be published.
+
+    What the file says of itself (``publishable``) is not believed: the result is looked at anew.
+    """
+    result = _read(path)
+    if against := objections(result):
+        why = "\n".join(f"  - {reason}" for reason in against)
+        raise RunRefused(f"{path}: may not be published:\n{why}", UNVOUCHED)
+    return publish(result)
+
+
+def _read(path: Path) -> RunResult:
     try:
-        return markdown.render(read_result(path))
+        return read_result(path)
     except ResultError as error:
         raise RunRefused(str(error), USAGE) from error
 
