@@ -23,11 +23,16 @@ def add(commands: Commands) -> None:
     """Add them to the command line."""
     subscribers = commands.add_parser(
         "subscribers",
-        help="a profile's subscribers as CSV, to provision a core's own HSS",
-        description="Print number, IMPI, IMPUs, MSISDN, K, and OPc or OP, a line each: keys in clear.",
+        help="a profile's subscribers, to provision a core's own HSS",
+        description="Print the subscribers, a line each, keys in clear: csv (number, IMPI, IMPUs, MSISDN, "
+        "K, and OPc or OP), pyhss (JSON for PyHSS's REST API) or open5gs (JSON for mongoimport). "
+        "docs/your-core.md tells how each is loaded.",
     )
     subscribers.add_argument(
         "profile", metavar="PROFILE", help="a YAML file, or the name of a shipped one"
+    )
+    subscribers.add_argument(
+        "--format", choices=sorted(provision.FORMATS), default="csv", help="default: csv"
     )
     subscribers.set_defaults(command=_subscribers)
     _add_enter(commands)
@@ -61,7 +66,12 @@ def simulator(name: str, arguments: list[str]) -> int:
 def _subscribers(arguments: argparse.Namespace) -> int:
     profile = load_profile(arguments.profile)
     try:
-        sys.stdout.writelines(provision.subscriber_lines(profile))
+        lines = provision.subscriber_lines(profile, arguments.format)
+    except ValueError as error:
+        complain(str(error))
+        return exits.USAGE
+    try:
+        sys.stdout.writelines(lines)
         sys.stdout.flush()
     except BrokenPipeError:
         raise
