@@ -304,6 +304,9 @@ class Hss(Settings):
     """Result-Code of injected errors (RFC 6733 §7.1): DIAMETER_UNABLE_TO_COMPLY."""
     listen: Endpoint | None = None
     """Where it serves an external target, as "address:port"."""
+    connections: Annotated[Integer, Field(ge=1, le=256)] = 1
+    """Diameter connections of an external target that are waited for before the load: an I-CSCF and a
+    S-CSCF of their own are 2."""
     faults: tuple[HssFault, ...] = ()
     """What it does wrong all along with chosen commands; the first that strikes counts."""
     filter_criteria: tuple[FilterCriteria, ...] = ()
@@ -329,6 +332,8 @@ class Pcrf(Settings):
     """From an answer to the report that its bearer is there, for an AF that subscribed to it."""
     listen: Endpoint | None = None
     """Where it serves an external target, as "address:port"."""
+    connections: Annotated[Integer, Field(ge=1, le=256)] = 1
+    """Diameter connections of an external target that are waited for before the load."""
 
 
 class Simulators(Settings):

@@ -56,7 +56,7 @@ _RULES = (
     ),
     _Rule(
         ("challenge", "answer"),
-        ("500", "503", "504"),
+        ("408", "500", "503", "504"),
         "the core failed inside: its Diameter connection to the HSS is the first thing to look at",
     ),
     _Rule(
@@ -105,7 +105,19 @@ _RULES = (
         "as long as the phones' RES (8 bytes)?",
     ),
     _Rule(
-        ("answer", "refresh", "deregistration", "subscription"),
+        ("deregistration",),
+        ("timeout",),
+        "the 200 was lost, or came in clear because the P-CSCF had deleted its security associations: "
+        "a line “noticed  esp clear_responses_in” would say so",
+    ),
+    _Rule(
+        ("notify",),
+        ("no notify",),
+        "the SUBSCRIBE was accepted, but no NOTIFY came: does the P-CSCF reach the phone at port_us by "
+        "its own connection, inside the security associations, and by the transport of phones.transport?",
+    ),
+    _Rule(
+        ("answer", "refresh", "deregistration", "subscribe"),
         ("timeout", "refused", "reset", "unreachable"),
         "the clear part works, the protected one does not: are the core's security associations up, "
         "and may ESP (IP protocol 50) pass between this host and {pcscf}?",

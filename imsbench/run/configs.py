@@ -221,13 +221,18 @@ def simulators_of(profile: Profile) -> list[str]:
 def awaited_connections(profile: Profile) -> dict[str, int]:
     """How many Diameter connections of the core each simulator waits for before the load, by name.
 
-    Ours says itself when it is there. Of a core that is not ours one tells that it is on its way; a
-    lab's I-CSCF and S-CSCF connect to the HSS, its P-CSCF to the PCRF.
+    Ours says itself when it is there. Of an external one the profile knows; a lab's I-CSCF and S-CSCF
+    connect to the HSS, its P-CSCF to the PCRF.
     """
     lab = {HSS: 2, PCRF: 1}
+    simulators = profile.simulators
+    told = {
+        HSS: (simulators.hss or Hss()).connections,
+        PCRF: (simulators.pcrf or Pcrf()).connections,
+    }
     match profile.target.kind:
         case "external":
-            return dict.fromkeys(simulators_of(profile), 1)
+            return {name: told[name] for name in simulators_of(profile)}
         case "lab":
             return {name: lab[name] for name in simulators_of(profile)}
         case _:

@@ -195,3 +195,16 @@ phases: [{fill: {rate: 1, to: 1}}]
     )
     assert b"<ServerName>sip:as.example.org</ServerName>" in xml
     assert b"<Method>REGISTER</Method><Extension><RegistrationType>0" in xml
+
+
+def test_connections_that_are_waited_for_are_the_profiles_to_say() -> None:
+    text = """
+name: external
+subscribers: {count: 4}
+target: {kind: external, pcscf: "192.0.2.10:5060"}
+simulators:
+  hss: {listen: "192.0.2.20:3868", connections: 2}
+  pcrf: {listen: "192.0.2.21:3868"}
+phases: [{fill: {rate: 1, to: 4}}]
+"""
+    assert configs.awaited_connections(parse_profile(text)) == {"hss": 2, "pcrf": 1}
