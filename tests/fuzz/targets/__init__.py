@@ -10,6 +10,7 @@ from tests.fuzz.targets import (
     esp,
     files,
     phones,
+    rx,
     sdp,
     sip,
     values,
@@ -17,7 +18,7 @@ from tests.fuzz.targets import (
 
 TARGETS: dict[str, Target] = {
     target.name: target
-    for module in (sip, sdp, values, esp, documents, diameter, phones, core, files)
+    for module in (sip, sdp, values, esp, documents, diameter, rx, phones, core, files)
     for target in module.TARGETS
 }
 """By name."""

@@ -15,7 +15,6 @@ from simulators.base import (
     DisconnectPeerRequest,
     VendorSpecificApplicationId,
 )
-from simulators.connection import Connection
 from simulators.core.cxclient import CxFailure
 from simulators.core.hssclient import HssClient
 from simulators.core.settings import CoreSettings
@@ -34,13 +33,21 @@ from simulators.cx import (
     UserAuthorizationType,
     UserDataAlreadyAvailable,
 )
-from simulators.framing import HEADER_LENGTH, MessageReader, parse_header
 from simulators.hss.node import HssNode
 from simulators.hss.procedures import Procedures
-from simulators.peer import Peer
-from tests.fuzz.harness import Run, Target
+from tests.fuzz.harness import Target
 from tests.fuzz.reshape import reshape_behind_first, reshape_diameter
-from tests.fuzz.targets.loop import Loop, NowhereTransport, turns
+from tests.fuzz.targets.doors import (
+    answered,
+    as_answer,
+    connected,
+    kind_of,
+    messages_of,
+    no_defect,
+    reframed,
+    target_of,
+)
+from tests.fuzz.targets.loop import turns
 from tests.simulators.core_helpers import user_data_of
 from tests.simulators.diameter_helpers import cer
 
@@ -53,34 +60,17 @@ _IDENTITY: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _reframed(data: bytes) -> bytes:
-    """Framing mended: version, and lengths that lead from message to message, so that AVPs are read.
-
-    Odd sizes are left alone once in a while: framing is fuzzed too.
-    """
-    if len(data) < HEADER_LENGTH or data[-1] & 7 == 7:
-        return data
-    out, position = [], 0
-    while len(data) - position >= HEADER_LENGTH:
-        length = int.from_bytes(data[position + 1 : position + 4]) & ~3
-        if not HEADER_LENGTH <= length <= len(data) - position:
-            length = (len(data) - position) & ~3
-        out.append(b"\x01" + length.to_bytes(3) + data[position + 4 : position + length])
-        position += length
-    return b"".join(out)
-
-
 async def _hss(data: bytes) -> Hashable:
     procedures = Procedures(_POPULATION)
     node = HssNode(procedures, origin_host="hss", origin_realm="home")
-    connection, transport = _connected(node.peer, initiator=False)
+    connection, transport = connected(node.peer, initiator=False)
     connection.data_received(cer().as_bytes())
-    connection.data_received(_reframed(data))
+    connection.data_received(reframed(data))
     await turns(1)
     transport.closed = True
     connection.connection_lost(None)
-    kinds = tuple(_kind(answer) for answer in _messages(transport)[1:4])
-    _no_defect(node.peer)
+    kinds = tuple(kind_of(answer) for answer in messages_of(transport)[1:4])
+    no_defect(node.peer)
     assert len(node.peer.counters) < 40
     assert len(procedures.store) <= _POPULATION.count
     return kinds, transport.closed
@@ -97,16 +87,16 @@ async def _cx(data: bytes) -> Hashable:
         return bool(user_data)
 
     client.on_ppr = on_ppr
-    connection, transport = _connected(client.peer, initiator=True)
-    asked = _messages(transport)[0]
-    connection.data_received(_answered(asked, _CEA))
+    connection, transport = connected(client.peer, initiator=True)
+    asked = messages_of(transport)[0]
+    connection.data_received(answered(asked, _CEA))
     await turns(1)
     assert connection.is_open
     choice = data[0] if data else 0
     task = asyncio.ensure_future(_QUESTIONS[choice & 3](client))
     await turns(2)
-    question = _messages(transport)[-1]
-    connection.data_received(_for(question, _reframed(data[1:])))
+    question = messages_of(transport)[-1]
+    connection.data_received(as_answer(question, reframed(data[1:])))
     await turns(3)
     result = "silence"
     if not task.done():
@@ -119,7 +109,7 @@ async def _cx(data: bytes) -> Hashable:
         result = error.cause if isinstance(error, CxFailure) else "answered"
     transport.closed = True
     connection.connection_lost(None)
-    _no_defect(client.peer)
+    no_defect(client.peer)
     return choice & 3, result, len(told)
 
 
@@ -133,50 +123,6 @@ _QUESTIONS: tuple[Callable[[HssClient], Awaitable[object]], ...] = (
     ),
     lambda client: client.multimedia_auth(_ONE.impi, _ONE.impu_sip, "sip:scscf", bytes(30)),
 )
-
-
-def _connected(peer: Peer, *, initiator: bool) -> tuple[Connection, NowhereTransport]:
-    connection = Connection(peer, initiator=initiator)
-    transport = NowhereTransport(("127.0.0.1", 40000), ("127.0.0.1", 3868))
-    connection.connection_made(transport)
-    return connection, transport
-
-
-def _messages(transport: NowhereTransport) -> list[bytes]:
-    """What was written, which must be whole messages."""
-    data = b"".join(transport.written)
-    messages = MessageReader().feed(data)
-    assert sum(map(len, messages)) == len(data), "not whole messages"
-    return messages
-
-
-def _kind(data: bytes) -> Hashable:
-    """Command, flags, and the result code where it stands first or behind the Session-Id."""
-    header = parse_header(data)
-    at = data.find(b"\0\0\x01\x0c\x40\0\0\x0c", HEADER_LENGTH)
-    return (
-        header.command_code & 0x1FF,
-        header.command_flags,
-        data[at + 8 : at + 12] if at > 0 else b"",
-    )
-
-
-def _no_defect(peer: Peer) -> None:
-    assert not peer.counters["handler_failures"], "a handler raised"
-
-
-def _answered(request: bytes, answer: DiameterMessage) -> bytes:
-    asked, header = parse_header(request), answer.header
-    header.hop_by_hop_identifier = asked.hop_by_hop_identifier
-    header.end_to_end_identifier = asked.end_to_end_identifier
-    return answer.as_bytes()
-
-
-def _for(request: bytes, data: bytes) -> bytes:
-    """The input's first message as the answer to this request, if it is an answer at all."""
-    if len(data) < HEADER_LENGTH or data[4] & 0x80:
-        return data
-    return data[:12] + request[12:20] + data[20:]
 
 
 def _cea() -> DiameterMessage:
@@ -254,14 +200,6 @@ def _cx_seeds() -> list[bytes]:
     return made
 
 
-def _target(work: Callable[[bytes], Any]) -> Callable[[], Run]:
-    def make() -> Run:
-        loop = Loop()
-        return lambda data: loop.run(work(data))
-
-    return make
-
-
 _WORDS = (
     b"\0\0\x01\x07\x40\0\0\x08", b"\0\0\x02\x59\xc0\0\0\x0c\0\0\x28\xaf", b"\0\0\x01\x17\x40\0\0\x08",
     b"\0\0\x01\x0c\x40\0\0\x0c\0\0\x07\xd1", b"\0\0\x28\xaf", b"\x01\0\0\x14", b"\0\0\x02\x64",
@@ -269,11 +207,11 @@ _WORDS = (
 
 TARGETS = [
     Target(
-        "hss", "Diameter messages through the HSS's door", _target(_hss), _hss_seeds, _WORDS,
+        "hss", "Diameter messages through the HSS's door", target_of(_hss), _hss_seeds, _WORDS,
         reshape=reshape_diameter,
     ),
     Target(
-        "cx", "Diameter answers and requests at the S-CSCF", _target(_cx), _cx_seeds, _WORDS,
+        "cx", "Diameter answers and requests at the S-CSCF", target_of(_cx), _cx_seeds, _WORDS,
         reshape=reshape_behind_first,
     ),
 ]  # fmt: skip
