@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import gc
 import logging
-import os
 import signal
 import sys
 import time
@@ -160,17 +159,16 @@ def serve(role: Role) -> int:
 
 
 def _serve_coordinator(role: Role, channel: ControlChannel) -> int:
+    from imsbench.host.child import enter_own_namespace, prepare_namespace
     from imsbench.host.links import LinkError
-    from imsbench.host.namespace import HostError, enter_new_network_namespace
+    from imsbench.host.namespace import HostError
 
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator decides when a run ends
     try:
-        if os.environ.get("IMSBENCH_NAMESPACE") == "new":
-            enter_new_network_namespace()
-            channel.send("namespace", pid=os.getpid())
+        enter_own_namespace(channel)
         config = channel.wait("config")
-        _prepare_namespace(config)
+        prepare_namespace(config)
         asyncio.run(_serve_channel(role, channel, config))
     except (HostError, LinkError, OSError) as error:
         channel.send("error", text=f"{role.name}: {error}", exit=EXIT_HOST)
@@ -178,20 +176,6 @@ def _serve_coordinator(role: Role, channel: ControlChannel) -> int:
     except EOFError:
         return 0
     return 0
-
-
-def _prepare_namespace(config: Mapping[str, Any]) -> None:
-    """Links, addresses and routes of our own network namespace."""
-    from imsbench.host import links
-
-    for link in config["links"]:
-        links.configure_link(link["name"], link["address"], link["prefix"])
-    if config["addresses"]:
-        links.set_up("lo")
-    for address in config["addresses"]:
-        links.configure_link("lo", address, 128 if ":" in address else 32)
-    for prefix, via in config["routes"]:
-        links.add_route(prefix, via=via)
 
 
 async def _serve_channel(role: Role, channel: ControlChannel, config: Mapping[str, Any]) -> None:

@@ -8,17 +8,15 @@ message with exit code 4, the target died, in the words of its own log.
 from __future__ import annotations
 
 import logging
-import os
 import select
 import signal
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from imsbench.host import links
+from imsbench.host.child import enter_own_namespace, prepare_namespace
 from imsbench.host.control import ControlChannel, child_channel, die_with_parent
-from imsbench.host.namespace import HostError, enter_new_network_namespace
+from imsbench.host.namespace import HostError
 from imsbench.lab.settings import LabError
 from imsbench.lab.variant import VARIANTS, Core
 from imsbench.run.exits import DEFECT, HOST_LACKS, TARGET_DIED
@@ -50,20 +48,8 @@ def main() -> int:
         return 0
 
 
-def prepare_namespace(config: Mapping[str, Any]) -> None:
-    """Links, addresses and routes of the network namespace this process is in."""
-    for link in config["links"]:
-        links.configure_link(link["name"], link["address"], link["prefix"])
-    for address in config["addresses"]:
-        links.configure_link("lo", address, 32)
-    for prefix, via in config["routes"]:
-        links.add_route(prefix, via=via)
-
-
 def _run(channel: ControlChannel) -> int:
-    if os.environ.get("IMSBENCH_NAMESPACE") == "new":
-        enter_new_network_namespace()
-        channel.send("namespace", pid=os.getpid())
+    enter_own_namespace(channel)
     config = channel.wait("config")
     prepare_namespace(config)
     core = VARIANTS[config["variant"]](config)

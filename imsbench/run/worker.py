@@ -19,6 +19,7 @@ from imsbench.engine.health import Health, resident_bytes
 from imsbench.engine.loop import Loop, clock
 from imsbench.host import links
 from imsbench.host.backend import BackendError, SaBackend
+from imsbench.host.child import prepare_namespace
 from imsbench.host.choose import choose_backend
 from imsbench.host.control import ControlChannel, Message, child_channel, die_with_parent
 from imsbench.host.counters import network_counters
@@ -322,12 +323,9 @@ def unreached(kpis: StepKpis) -> Message:
     return {"unreached": sum(causes.values()), "cause": most}
 
 
-def prepare_namespace(config: Message) -> None:
+def prepare_for_phones(config: Message) -> None:
     """Links, routes and the phones' addresses (AnyIP) of this worker's own namespace."""
-    for link in config["links"]:
-        links.configure_link(link["name"], link["address"], link["prefix"])
-    for prefix, via in config["routes"]:
-        links.add_route(prefix, via=via)
+    prepare_namespace(config)
     links.add_local_prefix(config["phone_prefix"])
     links.tune_for_phones()
 
@@ -345,7 +343,7 @@ def main() -> int:
         channel.send("namespace", pid=os.getpid())
         config = channel.wait("config")
         raise_open_files()
-        prepare_namespace(config)
+        prepare_for_phones(config)
         worker = Worker(channel, config)
     except (HostError, BackendError, links.LinkError, RunRefused, OSError) as error:
         channel.send("error", text=str(error), exit=HOST_LACKS)

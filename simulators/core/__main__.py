@@ -11,15 +11,15 @@ import argparse
 import asyncio
 import gc
 import logging
-import os
 import sys
 from typing import Any
 
 from imsbench.host import links
 from imsbench.host.backend import BackendError, SaBackend
+from imsbench.host.child import enter_own_namespace, prepare_namespace
 from imsbench.host.control import ControlChannel, child_channel, die_with_parent
 from imsbench.host.handback import given_back
-from imsbench.host.namespace import HostError, enter_new_network_namespace
+from imsbench.host.namespace import HostError
 from imsbench.protocol.address import host_port
 from simulators import byhand
 from simulators.connection import PeerError
@@ -68,11 +68,9 @@ def _failed(channel: ControlChannel, text: str, code: int) -> int:
 
 
 def _run_as_child(channel: ControlChannel) -> None:
-    if os.environ.get("IMSBENCH_NAMESPACE") == "new":
-        enter_new_network_namespace()
-        channel.send("namespace", pid=os.getpid())
+    enter_own_namespace(channel)
     config = channel.wait("config")
-    _prepare_host(config)
+    prepare_namespace(config)
     # The backend is left to the namespace, which ends with this process: without SAs, what the kernel
     # still has to send for the connections (a FIN, once more) would leave in clear.
     if config.get("null"):
@@ -81,16 +79,6 @@ def _run_as_child(channel: ControlChannel) -> None:
     else:
         settings = CoreSettings.from_config(config)
         asyncio.run(_serve(settings, protected_backend(settings), channel))
-
-
-def _prepare_host(config: dict[str, Any]) -> None:
-    """Links, addresses and routes of the namespace this process is in."""
-    for link in config.get("links", ()):
-        links.configure_link(link["name"], link["address"], link["prefix"])
-    for address in config.get("addresses", ()):
-        links.configure_link("lo", address, 128 if ":" in address else 32)
-    for prefix, via in config.get("routes", ()):
-        links.add_route(prefix, via=via)
 
 
 def _parser() -> argparse.ArgumentParser:
