@@ -4,7 +4,8 @@ The kernel starts it as ``python -I -S guest.py`` with ``JOB=DIRECTORY`` in its 
 is the host's own file tree, read-only; what must be written has its own tmpfs. Nothing but the
 standard library is to be had here, and no file of the host is written but those of the job:
 
-    DIR/job.json     {"command": […], "environment": {…}, "directory": "…", "modules": […]}
+    DIR/job.json     {"command": […], "environment": {…}, "directory": "…", "modules": […],
+                      "prepare": [[…], …], "readings": […]}
     DIR/end.json     {"returncode": n, "boot_s": seconds until the command began}; written last
 """
 
@@ -66,19 +67,32 @@ def load_modules(names: list[str]) -> None:
     subprocess.run(["/sbin/modprobe", "-d", MODULES_ROOT, "-a", *names], check=True)
 
 
-def take_terminal() -> None:
-    """Standard output and error to the serial line that the host reads, byte for byte."""
-    line = os.open("/dev/ttyS0", os.O_RDWR | os.O_NOCTTY)
+def open_line(number: int) -> int:
+    """A serial line that the host reads, byte for byte."""
+    line = os.open(f"/dev/ttyS{number}", os.O_RDWR | os.O_NOCTTY)
     tty.setraw(line, termios.TCSANOW)
+    return line
+
+
+def take_terminal() -> None:
+    """Standard output and error to the first serial line."""
+    line = open_line(0)
     for descriptor in (1, 2):
         os.dup2(line, descriptor)
 
 
 def run(job: dict[str, Any]) -> int:
     """The command's exit status, as a shell gives it; this process reaps every orphan meanwhile."""
-    child = subprocess.Popen(
-        job["command"], env=job["environment"], cwd=job["directory"], stdin=subprocess.DEVNULL
-    )
+    settings: dict[str, Any] = {
+        "env": job["environment"],
+        "cwd": job["directory"],
+        "stdin": subprocess.DEVNULL,
+    }
+    for command in job["prepare"]:
+        subprocess.run(command, check=True, **settings)
+    if job["readings"]:
+        subprocess.Popen(job["readings"], stdout=open_line(1), **settings)
+    child = subprocess.Popen(job["command"], **settings)
     while True:
         pid, status = os.wait()
         if pid == child.pid:

@@ -1,0 +1,69 @@
+/* Lets user-mode Linux start on processors with AMX; preloaded into linux.uml, compiled where it is needed.
+ *
+ * Linux 6.1 keeps 2,696 bytes of a process's extended state (PTRACE_SETREGSET, NT_X86_XSTATE). A host
+ * kernel takes the whole area only, which AMX makes 11,008 bytes: EFAULT, and the guest's first process
+ * dies. What is missing is added here in its initial state, as nothing in a guest uses it: a component
+ * that does not fit into what was given is marked as not present (Intel SDM volume 1, chapter 13).
+ *
+ * No header is included, so that a compiler alone will do.
+ */
+typedef unsigned long size;
+
+extern long syscall(long number, ...);
+extern int *__errno_location(void);
+extern void *memcpy(void *to, const void *from, size count);
+extern void *memset(void *at, int value, size count);
+
+enum { SYS_PTRACE = 101, SETREGSET = 0x4205, PEEK_FIRST = 1, PEEK_LAST = 3, BAD_ADDRESS = 14 };
+enum { NT_X86_XSTATE = 0x202, LEGACY_AND_HEADER = 576, XSTATE_BV = 512, XSTATE_LEAF = 13 };
+
+struct vector { void *base; size length; };
+
+static unsigned char area[1 << 16] __attribute__((aligned(64)));
+
+static void xstate_leaf(unsigned number, unsigned *bytes, unsigned *offset)
+{
+    unsigned c = number, d;
+    *bytes = XSTATE_LEAF;
+    __asm__ volatile("cpuid" : "+a"(*bytes), "=b"(*offset), "+c"(c), "=d"(d));
+}
+
+static int widen(const struct vector *given, struct vector *whole)
+{
+    unsigned enabled, length, bytes, offset;
+    unsigned long present;
+    xstate_leaf(0, &enabled, &length);
+    if (given->length < LEGACY_AND_HEADER || given->length >= length || length > sizeof area)
+        return 0;
+    memset(area, 0, length);
+    memcpy(area, given->base, given->length);
+    memcpy(&present, area + XSTATE_BV, sizeof present);
+    for (unsigned i = 2; i < 63; i++) {
+        xstate_leaf(i, &bytes, &offset);
+        if (present >> i & 1 && offset + bytes > given->length)
+            present &= ~(1ul << i);
+    }
+    memcpy(area + XSTATE_BV, &present, sizeof present);
+    whole->base = area;
+    whole->length = length;
+    return 1;
+}
+
+long ptrace(long request, long pid, void *address, void *data)
+{
+    long word = 0;
+    int peeks = request >= PEEK_FIRST && request <= PEEK_LAST;
+    long result = syscall(SYS_PTRACE, request, pid, address, peeks ? (void *)&word : data);
+    if (peeks && result >= 0) {
+        *__errno_location() = 0;
+        return word;
+    }
+    if (result < 0 && *__errno_location() == BAD_ADDRESS && request == SETREGSET
+            && (long)address == NT_X86_XSTATE) {
+        struct vector whole;
+        if (widen(data, &whole))
+            return syscall(SYS_PTRACE, request, pid, address, &whole);
+        *__errno_location() = BAD_ADDRESS;
+    }
+    return result;
+}
