@@ -56,6 +56,12 @@ def create_veth(name_a: str, name_b: str) -> None:
         netlink.link("add", ifname=name_a, kind="veth", peer={"ifname": name_b})
 
 
+def create_tap(name: str) -> None:
+    """A TAP device that stays though no process has opened it, down; it ends with its namespace."""
+    with _netlink(f"TAP device {name}") as netlink:
+        netlink.link("add", ifname=name, kind="tuntap", mode="tap")
+
+
 def delete_link(name: str) -> None:
     """Delete a link; of a veth pair both ends go, wherever the other one is."""
     with _netlink(f"delete link {name}") as netlink:
@@ -109,6 +115,12 @@ def configure_link(name: str, address: str, prefix: int, *, mtu: int = 0) -> Non
         flags = {"flags": _IFA_F_NODAD} if ":" in address else {}
         netlink.addr("add", index=index, address=address, prefixlen=prefix, **flags)
     set_up(name, mtu=mtu)
+
+
+def delete_address(name: str, address: str, prefix: int) -> None:
+    """Take an address from a link."""
+    with _netlink(f"address {address}/{prefix} from {name}") as netlink:
+        netlink.addr("del", index=_index(netlink, name), address=address, prefixlen=prefix)
 
 
 def add_route(

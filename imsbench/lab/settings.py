@@ -89,9 +89,9 @@ class LabSettings:
     """Registration expiry granted at most, seconds."""
     min_expires_s: int = 30
     """Shortest that is granted, seconds."""
-    expires_grace_s: int = 30
+    expires_grace_s: int = 1
     """What the P-CSCF keeps a contact beyond its expiry, seconds."""
-    timer_interval_s: int = 60
+    timer_interval_s: int = 1
     """How often the P-CSCF looks for expired contacts, seconds."""
     tcp_reuse_port: bool = True
     """False provokes a defect: requests to a phone's protected port leave in clear."""

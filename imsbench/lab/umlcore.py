@@ -4,56 +4,172 @@
                       I-CSCF, S-CSCF                          kernel ESP, user-mode Linux
 
 The namespace forwards between the phones, the simulators and the guest. The P-CSCF's log comes out of
-the guest as its command's output; what its processes and its kernel use, as ``readings``.
+the guest as its command's output; what its processes and its kernel use, as its readings.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from imsbench.host import addresses, links, tun
-from imsbench.host.namespace import enter_private_directory
-from imsbench.lab import configs, processes, readiness, uml
+from imsbench.host import addresses, links
+from imsbench.host.namespace import HostError, enter_private_directory
+from imsbench.lab import configs, packages, processes, readiness, uml
 from imsbench.lab.host import HostCore
 from imsbench.lab.settings import LabError, LabSettings
 from imsbench.run.process import own_environment
 
-TAP = "tap0"
-START_S = 180.0
-"""How long the guest may take to serve: it starts some 20 processes a second."""
+START_S = 150.0
+"""How long the guest may take to serve: 100 sets of associations are 250 processes to it."""
 
-_INSIDE = ("icscf", "scscf")
-"""The servers that stay on this machine's kernel."""
+_TAP = "tap0"
 _LINK = 63
 """Number of the link between the namespace and the guest, the last one there is."""
+_BESIDE = ("scscf", "icscf")
+"""The servers that stay on this machine's kernel."""
 _RUNTIME = "/run/kamailio"
 _FILES = 65_536
-"""Descriptors of each of its processes."""
-_LOG_LIMIT_BYTES = 1 << 20
+"""Descriptors of each of its processes: it holds every phone's connections."""
+_CONFINED = f'mount -t tmpfs tmpfs /tmp && ulimit -n {_FILES} && exec "$@"'
+"""It has a /tmp of its own, as its Diameter stack makes pipes there."""
+_QUEUE_LENGTH = 5_000
+"""Packets that may wait for the guest, which has one CPU for everything."""
+_KEPT_BYTES = 1 << 18
+"""Of the log, and of readings that are not whole yet."""
 
 
 class UmlCore:
     """The guest and the two servers beside it, all of which end with this process."""
 
-    def __init__(self, lab: LabSettings, folder: Path) -> None:
+    def __init__(self, lab: LabSettings) -> None:
         """Start all; OSError or LabError if something does not start, and nothing is left then."""
         self._log = b""
-        self._readings = b""
-        self._usage: dict[str, Any] = {}
-        self._beside = HostCore(lab, _INSIDE)
-        self._tap = tun.open_tap(TAP)
+        self._unread = b""
+        self._usage: dict[str, Any] | None = None
         self._guest: uml.Guest | None = None
+        self._beside = HostCore(lab, _BESIDE)
         try:
             join(lab)
+            folder = Path(lab.folder, "guest")
+            folder.mkdir()
             inside = replace(lab, folder=uml.JOB)
             configs.write(inside, folder)
-            self._guest = uml.Guest(_job(inside), folder, tap=TAP)
+            self._guest = uml.Guest(_job(inside), folder, tap=_TAP)
             readiness.wait_for("P-CSCF", lab.pcscf, START_S, self._check)
+        except uml.UmlError as error:
+            self.stop()
+            raise HostError(f"user-mode Linux: {error}") from error
         except BaseException:
             self.stop()
             raise
+
+    @classmethod
+    def start(cls, config: Mapping[str, Any]) -> UmlCore:
+        """The core of a child's configuration; HostError where the machine lacks something."""
+        if lacking := packages.advice([*packages.missing(), *uml.missing_packages()]):
+            raise HostError(lacking)
+        lab = replace(LabSettings.from_config(config["lab"]), modules=packages.module_folder())
+        enter_private_directory(str(Path(lab.folder).parent))
+        Path(lab.folder).mkdir()
+        return cls(lab)
+
+    def problem(self) -> str:
+        """What has ended a server or the guest; "" while all run. What the guest wrote is taken here."""
+        if self._guest is None:
+            return ""
+        self._take(self._guest)
+        if text := self._beside.problem():
+            return text
+        if self._guest.is_running():
+            return ""
+        end = self._guest.result()
+        if end is None:
+            return f"the P-CSCF's guest died: {_last_line(self._guest.console())}"
+        words = processes.last_words(self.log())
+        return f"the P-CSCF ended with exit status {end.returncode} in its guest: {words}"
+
+    def pids(self) -> list[int]:
+        """First processes of the servers beside the guest; those inside are in its readings."""
+        return self._beside.pids()
+
+    def tick(self) -> Mapping[str, Any]:
+        """The last reading of what the guest uses (``imsbench.lab.readings``)."""
+        self._beside.tick()
+        return {} if self._usage is None else {"usage": self._usage}
+
+    def log(self) -> str:
+        """The end of all logs."""
+        own = self._log.decode(errors="replace").splitlines()
+        return "\n".join([self._beside.log(), *(f"pcscf: {line}" for line in own)])
+
+    def stop(self) -> None:
+        """End all."""
+        if self._guest is not None:
+            self._guest.end()
+            self._guest = None
+        self._beside.stop()
+
+    def _check(self) -> None:
+        if text := self.problem():
+            raise LabError(text)
+
+    def _take(self, guest: uml.Guest) -> None:
+        self._log = (self._log + _read(guest.output))[-_KEPT_BYTES:]
+        *whole, rest = (self._unread + _read(guest.readings)).split(b"\n")
+        self._unread = rest[-_KEPT_BYTES:]
+        for line in whole[-1:]:
+            with suppress(ValueError):  # cut short, as nobody read for long
+                self._usage = json.loads(line)
+
+
+def join(lab: LabSettings) -> None:
+    """The namespace's part of the link to the guest; it forwards what is not its own."""
+    near, far, prefix = addresses.link_addresses(4, _LINK)
+    links.create_tap(_TAP)
+    links.configure_link(_TAP, near, prefix)
+    links.set_up(_TAP, queue_length=_QUEUE_LENGTH)
+    links.delete_address("lo", lab.pcscf.address, 32)
+    links.add_route(f"{lab.pcscf.address}/32", via=far)
+    links.set_sysctl("net/ipv4/ip_forward", 1)
+
+
+def _job(lab: LabSettings) -> uml.Job:
+    """The P-CSCF of these settings, whose folder is the job's."""
+    near, far, prefix = addresses.link_addresses(4, _LINK)
+    kamailio = [
+        "kamailio", "-DD", "-E", "-f", f"{lab.folder}/pcscf.cfg", "-Y", _RUNTIME,
+        "-m", str(lab.shared_memory_mb), "-M", str(lab.private_memory_mb),
+    ]  # fmt: skip
+    return uml.Job(
+        command=["unshare", "--mount", "--", "sh", "-c", _CONFINED, "sh", *kamailio],
+        environment=own_environment()
+        | {"PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin", "PYTHONDONTWRITEBYTECODE": "1"},
+        prepare=[
+            ["ip", "link", "set", "lo", "up"],
+            ["ip", "address", "add", f"{lab.pcscf.address}/32", "dev", "lo"],
+            ["ip", "address", "add", f"{far}/{prefix}", "dev", "vec0"],
+            ["ip", "link", "set", "vec0", "up", "txqueuelen", str(_QUEUE_LENGTH)],
+            ["ip", "route", "add", "default", "via", near, "src", lab.pcscf.address],
+            ["mkdir", _RUNTIME],
+        ],
+        readings=[sys.executable, "-P", "-m", "imsbench.lab.readings", "kamailio"],
+    )
+
+
+def _read(descriptor: int) -> bytes:
+    """What is there to be read."""
+    parts: list[bytes] = []
+    with suppress(BlockingIOError):
+        while part := os.read(descriptor, 1 << 16):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["it wrote nothing"])[-1]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from imsbench.lab.host import HostCore
+from imsbench.lab.umlcore import UmlCore
 
 
 class Core(Protocol):
@@ -32,5 +33,5 @@ Starter = Callable[[Mapping[str, Any]], Core]
 whose links, addresses and routes are there; returns when it serves, raises LabError or OSError if it
 does not."""
 
-VARIANTS: dict[str, Starter] = {"host": HostCore.start}
+VARIANTS: dict[str, Starter] = {"host": HostCore.start, "uml": UmlCore.start}
 """By the profile's ``target.variant``."""

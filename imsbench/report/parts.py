@@ -162,6 +162,9 @@ class TargetUsage(Told):
     """rss: of its one process. pss: sum over its processes, shared pages divided."""
     processes: int = 0
     """Processes of its tree."""
+    kernel_memory_bytes: Annotated[int, Field(ge=0)] | None = None
+    """Slab, Percpu, PageTables, KernelStack and pages of sockets of the target's own kernel, at the
+    step's end; null: it has none that this run can read."""
     note: str = ""
     """Why something is missing, or how it was measured."""
 

@@ -8,7 +8,7 @@ from typing import Literal
 from imsbench.profile import Step, spell_duration
 from imsbench.report import usage
 from imsbench.report.form import DASH, cell, spell_bytes, spell_rate, table
-from imsbench.report.parts import EndedCalls
+from imsbench.report.parts import EndedCalls, TargetUsage
 from imsbench.report.result import RunResult, StepResult
 from imsbench.report.tables import Lines, Pair, name_of, pairs
 
@@ -76,10 +76,16 @@ def _per_subscriber(result: RunResult) -> Row:
 
 def _registered_memory(result: RunResult) -> tuple[Step, StepResult, int] | None:
     """The last step without calls that has most phones registered, and the target's memory in it."""
+    return _most_registered_usage(result, lambda used: used.memory_rss_bytes)
+
+
+def _most_registered_usage(
+    result: RunResult, size_of: Callable[[TargetUsage], int | None]
+) -> tuple[Step, StepResult, int] | None:
     best = None
     for step, done in pairs(result):
         used = usage.usage_of(result, done)
-        size = used.memory_rss_bytes if used else None
+        size = size_of(used) if used else None
         if step.calls is not None or size is None or not done.registered_after:
             continue
         if best is None or done.registered_after >= best[1].registered_after:
@@ -88,10 +94,21 @@ def _registered_memory(result: RunResult) -> tuple[Step, StepResult, int] | None
 
 
 def _kernel(result: RunResult) -> Row:
-    why = usage.SELF_TEST
-    if not result.self_test:
-        why = f"{NOT_MEASURED}: only of a target with a kernel of its own that this run can read"
-    return "Kernel memory per registered subscriber", DASH, why
+    item = "Kernel memory per registered subscriber"
+    if result.self_test:
+        return item, DASH, usage.SELF_TEST
+    idle = result.idle.kernel_memory_bytes if result.idle is not None else None
+    found = _most_registered_usage(result, lambda used: used.kernel_memory_bytes)
+    if idle is None or found is None:
+        why = "only of a target with a kernel of its own that this run can read"
+        return item, DASH, f"{NOT_MEASURED}: {why}"
+    step, done, size = found
+    each = (size - idle) / done.registered_after
+    how = (
+        f"measured: (at the end of “{name_of(step)}” - idle) / {done.registered_after:,}, of Slab, "
+        "Percpu, PageTables, KernelStack and pages of sockets"
+    )
+    return item, spell_bytes(round(each)) if each > 0 else DASH, how
 
 
 def _ended_calls(result: RunResult) -> Row:

@@ -61,7 +61,7 @@ class Coordinator:
         source: where the steps come from, if not from the profile.
         """
         self._interrupted = False
-        self._crew = Crew(self._check)
+        self._crew = Crew(self._check, self._hear)
         self._topology = network.plan(profile)
         self._workers = [topology.worker_name(k) for k in range(profile.generator.workers)]
         self._simulators = configs.simulators_of(profile)
@@ -78,7 +78,7 @@ class Coordinator:
             deregister=deregister,
             pcap=pcap,
         )
-        target = sut.target_of(profile, lambda: self._launch.core_pids)
+        self._target = sut.target_of(profile, lambda: self._launch.core_pids)
         tally = Tally(self._crew.receive, self._simulators) if observe else None
         self._load = Load(
             profile,
@@ -86,7 +86,7 @@ class Coordinator:
             self._crew,
             self._workers,
             self._record,
-            target,
+            self._target,
             self._simulators,
             tally,
             source,
@@ -171,6 +171,11 @@ class Coordinator:
         self._record.status = status
         self._record.reason = reason
         self._record.exit_code = exit_code
+
+    def _hear(self, name: str, message: Message) -> None:
+        """A lab's core tells with its ticks what a guest of it uses."""
+        if name == topology.CORE and message["type"] == "tick" and "usage" in message:
+            self._target.told(sut.Guest.from_message(message["usage"]))
 
     # -- signals -------------------------------------------------------------------------------
 

@@ -48,11 +48,18 @@ class Interrupted(Exception):
 class Crew:
     """All children of one run."""
 
-    def __init__(self, check: Callable[[], None] = lambda: None) -> None:
-        """check: called several times a second while waiting; may raise, e.g. Interrupted."""
+    def __init__(
+        self,
+        check: Callable[[], None] = lambda: None,
+        hear: Callable[[str, Message], None] = lambda _name, _message: None,
+    ) -> None:
+        """check: called several times a second while waiting; may raise, e.g. Interrupted.
+        hear: called with every message as it comes, whoever waits for it.
+        """
         self._children: dict[str, Child] = {}
         self._ready: set[str] = set()
         self._check = check
+        self._hear = hear
         self._poll = select.poll()
         self._inbox: deque[tuple[str, Message]] = deque()
 
@@ -149,6 +156,7 @@ class Crew:
                 child.heard_at = now
                 if message["type"] == "error":
                     raise self._told(child, message)
+                self._hear(child.name, message)
                 self._inbox.append((child.name, message))
             if child.channel.closed or child.poll() is not None:
                 lost.append(child)

@@ -1,7 +1,9 @@
 """What the target uses of its machine: CPU over a step's evaluated time, memory at its end.
 
 CPU (cores) is the user and system time of the target's process tree per wall time; the machine's own
-busy time stands beside it, as kernel ESP runs in softirq and is nobody's. Memory is the resident set
+busy time stands beside it, as kernel ESP runs in softirq and is nobody's. A part of the target on a
+kernel of its own (a lab's guest) is told of once a second (``Target.told``), and added to what is here;
+its kernel's memory is known then too. Memory is the resident set
 of its one process, or the sum of the proportional sets of several, as the mean of the step's last
 30 s. What cannot be read is null, and the note says why.
 """
@@ -28,6 +30,8 @@ SHORTEST_S = 1.0
 RELEASED_SHARE = 0.05
 """Of what calls had added to the memory, this may be left when it counts as released."""
 _SAMPLE_EVERY_S = 1.0
+_OTHER_KERNEL = 1 << 32
+"""Added to process ids of another kernel: they are no process here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,33 @@ class _Reading:
     host_busy_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """What was told of the target's part on a kernel of its own (``imsbench.lab.readings``)."""
+
+    at: float
+    """That kernel's clock, seconds."""
+    tree: list[Process]
+    """Its processes."""
+    busy_s: float
+    """CPU time of its kernel's machine that was not idle, seconds."""
+    memory_bytes: int
+    """Resident memory of its processes: proportional sets, summed."""
+    kernel_bytes: int
+    """Memory that its kernel holds for itself."""
+
+    @classmethod
+    def from_message(cls, values: Json) -> Guest:
+        """From a child's tick; its process ids are set apart from those of this machine."""
+        tree = [
+            Process(pid + _OTHER_KERNEL, parent + _OTHER_KERNEL, started, cpu_s)
+            for pid, parent, started, cpu_s in values["tree"]
+        ]
+        numbers = values["at"], values["busy_s"], values["memory_bytes"], values["kernel_bytes"]
+        at, busy_s, memory_bytes, kernel_bytes = numbers
+        return cls(at, tree, busy_s, memory_bytes, kernel_bytes)
+
+
 class Target:
     """The target's processes on this machine, or the reason why there are none to look at."""
 
@@ -62,22 +93,43 @@ class Target:
         """Why nothing is read; empty: it is."""
         self._roots = roots
         self._proc = proc
+        self._guest: Guest | None = None
+        self._told: _Reading | None = None
+
+    def told(self, guest: Guest) -> None:
+        """A part of the target on another kernel, as it is now; what is here is read with it."""
+        self._guest = guest
+        here = self._members()
+        # The busy time is that kernel's, where the ESP is, and what the rest of the target uses here.
+        busy_s = guest.busy_s + sum(one.cpu_s for one in here)
+        self._told = _Reading(guest.at, [*here, *guest.tree], busy_s)
 
     def read(self) -> _Reading:
-        """CPU times now."""
-        tree = processes.tree(processes.read_processes(self._proc), self._roots())
-        return _Reading(time.monotonic(), tree, read_cpu(self._proc).busy_s)
+        """CPU times now; of a target with a guest, when it was last told of."""
+        if self._told is not None:
+            return self._told
+        return _Reading(time.monotonic(), self._members(), read_cpu(self._proc).busy_s)
+
+    def kernel_bytes(self) -> int | None:
+        """Memory of the target's own kernel; None if it has none that can be read."""
+        return None if self._guest is None else self._guest.kernel_bytes
 
     def memory(self) -> Memory | None:
         """Its memory now; None if it is gone, or its pages may not be looked at."""
-        members = processes.tree(processes.read_processes(self._proc), self._roots())
+        members, guest = self._members(), self._guest
         try:
-            if len(members) == 1:
+            if len(members) == 1 and guest is None:
                 return Memory(processes.resident_bytes(members[0].pid, self._proc), "rss", 1)
             size = sum(processes.proportional_bytes(one.pid, self._proc) for one in members)
         except OSError:
             return None
+        if guest is not None:
+            return Memory(size + guest.memory_bytes, "pss", len(members) + len(guest.tree))
         return Memory(size, "pss", len(members)) if members else None
+
+    def _members(self) -> list[Process]:
+        """Its processes on this machine."""
+        return processes.tree(processes.read_processes(self._proc), self._roots())
 
 
 def target_of(profile: Profile, core_pids: Callable[[], Iterable[int]]) -> Target:
@@ -129,6 +181,7 @@ class Usage:
         if self.with_cpu and not self.target.absent:
             told |= self._cpu(notes)
         told |= self._memory(notes)
+        told["kernel_memory_bytes"] = self.target.kernel_bytes()
         return told | {"note": "; ".join(notes)}
 
     def _sample(self, now: float) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from imsbench.lab.uml import missing
 from tests.lab import uml
 
 pytestmark = pytest.mark.slow
@@ -37,7 +38,7 @@ Guests = dict[str, Future[uml.Ended]]
 
 @pytest.fixture(scope="module")
 def guests() -> Iterator[Guests]:
-    lacking = uml.missing()
+    lacking = missing()
     if lacking:
         pytest.skip(f"no user-mode Linux: {lacking}")
     with ThreadPoolExecutor() as pool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from imsbench.lab import uml as guests
 from tests.lab import uml
 
 pytestmark = pytest.mark.slow
@@ -42,7 +43,7 @@ def left_over(directory: Path) -> list[str]:
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where a runner of this machine keeps its files; a test that wants it wants a guest."""
-    if lacking := uml.missing():
+    if lacking := guests.missing():
         pytest.skip(f"no user-mode Linux: {lacking}")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
@@ -74,7 +75,7 @@ def test_the_kernel_has_esp_and_no_file_here_can_be_written(directory: Path) -> 
 
 def test_a_guest_that_takes_too_long_is_killed(directory: Path) -> None:
     started = time.monotonic()
-    with pytest.raises(uml.UmlError, match=r"killed after 5 s; it had written:\nbegun"):
+    with pytest.raises(guests.UmlError, match=r"killed after 5 s; it had written:\nbegun"):
         uml.run(["sh", "-c", "echo begun; sleep 60"], timeout_s=5)
     assert time.monotonic() - started < 15
     assert left_over(directory) == []
@@ -103,7 +104,7 @@ def test_a_killed_runner_leaves_nothing(directory: Path) -> None:
 def test_what_is_missing_is_named_with_the_line_that_brings_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(uml, "PROGRAMS", {"no-such-program": "user-mode-linux"})
-    assert uml.missing() == f"needs user-mode-linux: {uml.APT_LINE}"
-    with pytest.raises(uml.UmlError, match="needs user-mode-linux: sudo apt-get install"):
+    monkeypatch.setattr(guests, "_PROGRAMS", {"no-such-program": "user-mode-linux"})
+    assert guests.missing() == "needs user-mode-linux: sudo apt-get install -y user-mode-linux"
+    with pytest.raises(guests.UmlError, match="needs user-mode-linux: sudo apt-get install"):
         uml.run(["true"])
