@@ -13,6 +13,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from imsbench.profile.agreement import disagreements
+from imsbench.profile.curves import Text, read_curves
 from imsbench.profile.expand import expand
 from imsbench.profile.faults import misplaced
 from imsbench.profile.model import Generator
@@ -45,24 +46,42 @@ def _no_problem(_text: str) -> str:
     return ""
 
 
+def _no_file(_name: str) -> str:
+    raise ValueError("cannot be read: this profile is no file, so nothing lies beside it")
+
+
 def load_profile(path_or_name: str, threshold_problem: ThresholdProblem = _no_problem) -> Profile:
     """The profile in a file, or the shipped one of that name. ProfileError carries all problems.
 
     What ends in .yaml or .yml or has a slash is a file; anything else is a name.
     """
-    text = _read(path_or_name)
-    return parse_profile(text, path_or_name, threshold_problem)
+    entry = _entry(path_or_name)
+    try:
+        text = _text(entry)
+    except ValueError as error:
+        raise ProfileError(path_or_name, [Problem("", None, str(error))]) from None
+    folder = _folder(path_or_name)
+    return parse_profile(text, path_or_name, threshold_problem, lambda name: _text(folder / name))
 
 
 def parse_profile(
-    text: str, origin: str = "profile", threshold_problem: ThresholdProblem = _no_problem
+    text: str,
+    origin: str = "profile",
+    threshold_problem: ThresholdProblem = _no_problem,
+    text_of: Text = _no_file,
 ) -> Profile:
     """The profile of a YAML text; ProfileError carries all problems, ``origin`` names the text.
 
-    ``threshold_problem`` says what is wrong with a threshold: profiles know no KPI.
+    ``threshold_problem`` says what is wrong with a threshold: profiles know no KPI. ``text_of`` reads
+    the files that it names.
     """
     source = Source(text)
     problems = [*source.problems, *_threshold_problems(source, threshold_problem)]
+    if isinstance(source.value, dict):
+        problems += (
+            Problem(path, source.line_of(path), said)
+            for path, said in read_curves(source.value, text_of)
+        )
     if not isinstance(source.value, dict):
         if not problems:
             problems.append(Problem("", 1, "must be a mapping: name, subscribers, phases …"))
@@ -91,25 +110,41 @@ def _folders() -> list[Traversable]:
     return [folder for folder in (package / "profiles", repository) if folder.is_dir()]
 
 
-def _read(path_or_name: str) -> str:
-    entry: Traversable = pathlib.Path(path_or_name)
-    if "/" not in path_or_name and not path_or_name.endswith((".yaml", ".yml")):
-        entries = [folder / f"{path_or_name}.yaml" for folder in _folders()]
-        found = [entry for entry in entries if entry.is_file()]
-        if not found:
+def _folder(path_or_name: str) -> Traversable:
+    """Where the profile of a path lies, or the shipped one of a name."""
+    if _is_name(path_or_name):
+        holding = [folder for folder in _folders() if (folder / f"{path_or_name}.yaml").is_file()]
+        if not holding:
             raise ProfileError(path_or_name, [_unknown_name(path_or_name)])
-        entry = found[0]
+        return holding[0]
+    return pathlib.Path(path_or_name).parent
+
+
+def _entry(path_or_name: str) -> Traversable:
+    if _is_name(path_or_name):
+        return _folder(path_or_name) / f"{path_or_name}.yaml"
+    return pathlib.Path(path_or_name)
+
+
+def _is_name(path_or_name: str) -> bool:
+    return "/" not in path_or_name and not path_or_name.endswith((".yaml", ".yml"))
+
+
+def _text(entry: Traversable) -> str:
+    """A file's text; ValueError says why it cannot be had."""
     try:
         with entry.open("rb") as file:
             data = file.read(_LARGEST + 1)
-        if len(data) > _LARGEST:
-            raise ProfileError(path_or_name, [Problem("", None, f"exceeds {_LARGEST:,} bytes")])
-        return data.decode("utf-8-sig")
     except OSError as error:
-        problem = Problem("", None, f"cannot be read: {error.strerror or error}")
-    except (UnicodeDecodeError, ValueError) as error:  # ValueError: a NUL in the path
-        problem = Problem("", None, f"cannot be read: {error}")
-    raise ProfileError(path_or_name, [problem])
+        raise ValueError(f"cannot be read: {error.strerror or error}") from None
+    except ValueError as error:  # a NUL in the path
+        raise ValueError(f"cannot be read: {error}") from None
+    if len(data) > _LARGEST:
+        raise ValueError(f"exceeds {_LARGEST:,} bytes")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"cannot be read: {error}") from None
 
 
 def _unknown_name(name: str) -> Problem:

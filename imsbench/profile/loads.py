@@ -176,10 +176,10 @@ class Load(Settings):
     """Procedures at rates that change over time."""
 
     csv: str = ""
-    """File with the rates, beside the profile: a column ``seconds`` and one for each procedure, named as
-    in rates; read when the profile is."""
+    """File with the rates, beside the profile: a column ``seconds`` and one of rates per second for each
+    procedure, named as in rates; read with the profile, unless that has rates."""
     rates: Curves
-    """The rates over time; what the file says, if there is one."""
+    """The rates over time; those of the file, once it has been read."""
     scale: Annotated[float, Field(gt=0, le=10_000)] = 1.0
     """What every rate is multiplied by."""
     registered: Annotated[Integer, Field(ge=2)] | None = None
