@@ -82,6 +82,21 @@ GOLDEN = {
         "in 5 min 33 s; calls between 50,000 registered at 25/s, 50/s and 100/s for 8 min 38 s "
         "each, held 1 min 30 s (Poisson arrivals, seed 1, 8 workers, at least 1 h 4 min 47 s)."
     ),
+    "busy-hour-1000": (
+        "1,000 phones over IPv4 and TCP, IPsec (auto), hmac-sha-1-96, no encryption, against the "
+        "reference core: from 0 to 1,000 registered at 50/s in 20 s; calls between 1,000 registered at "
+        "3.88889/s for 9 min 26 s, held 20 s, and beside them refreshes at 2.778/s, re-attaches at "
+        "1.389/s and power cycles at 0.2778/s of 1,000 registered (Poisson arrivals, seed 1, 1 worker, "
+        "at least 9 min 46 s)."
+    ),
+    "storm-1000": (
+        "1,000 phones over IPv4 and TCP, IPsec (auto), hmac-sha-1-96, no encryption, against the "
+        "reference core: from 0 to 1,000 registered at 50/s in 20 s; all 1,000 lose their connections "
+        "and come back within 5 s after 5 s, backing off from 30 s to at most 30 min, while the core has "
+        "kept its state; all 1,000 lose their connections and come back within 5 s after 5 s, backing "
+        "off from 30 s to at most 30 min, while the core has lost its state; each of 1,000 re-attached "
+        "from another address at 20/s in 50 s (constant arrivals, seed 1, 1 worker, at least 1 min 30 s)."
+    ),
     "first-light-1000": (
         "1,000 phones over IPv4 and TCP, IPsec (auto), hmac-sha-1-96, no encryption, against the "
         "reference core: from 0 to 1,000 registered at 100/s in 10 s; each of 1,000 de-registered "

@@ -43,7 +43,10 @@ def read_curves(values: Mapping[str, Any], text_of: Text) -> Iterator[tuple[str,
 
 def curves_of(text: str) -> dict[str, list[list[str | float]]]:
     """The ``rates`` of a load, out of the text of a file; ValueError has all that is wrong with it."""
-    rows = list(csv.reader(text.splitlines(), strict=False))
+    try:
+        rows = list(csv.reader(text.splitlines()))
+    except csv.Error as error:
+        raise ValueError(f"is no CSV: {error}") from None
     if len(rows) > _MOST_ROWS:
         raise ValueError(f"has {len(rows):,} rows; at most {_MOST_ROWS:,}")
     header = [name.strip() for name in rows[0]] if rows else []

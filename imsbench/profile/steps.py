@@ -132,6 +132,12 @@ class Step:
         return 0 if trial is None else trial.attempts(load, self.duration_s - self.warm_up_s)
 
     @property
+    def moves(self) -> bool:
+        """Whether phones re-attach from another address in it."""
+        here = self.reattach > 0 or any(offer.procedure == "reattach" for offer in self.offers)
+        return here or (self.beside is not None and self.beside.moves)
+
+    @property
     def spelled_rate(self) -> str:
         """The rate in words: "10/s", "10 to 50/s"; empty if there is none."""
         return self.speed or (f"{self.rate:,g}/s" if self.rate else "")

@@ -11,6 +11,7 @@ from imsbench.report import (
     conduct,
     expected,
     health,
+    loads,
     setup,
     signature,
     system,
@@ -44,7 +45,8 @@ _STATE = {"kept": "kept", "broken": "**broken**", "undefined": "undefined"}
 def render(result: RunResult) -> str:
     """The whole report."""
     sections = (
-        _head, _verdict, tables.registrations, tables.reregistrations, calls.calls, calls.others, udp.udp,
+        _head, _verdict, tables.registrations, loads.storms, tables.reregistrations, calls.calls,
+        calls.others, loads.mixes, udp.udp,
         system.memory, system.limits, system.host, tables.deregistrations, tables.subscriptions,
         account.failures, injected, conduct.conduct, _thresholds, health.generator, account.hss,
         account.pcrf, expected.expectations, signature.signature, setup.setup,

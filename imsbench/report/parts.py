@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidat
 
 from imsbench.histogram import Histogram
 from imsbench.kpi.kpis import StepKpis
+from imsbench.kpi.recovery import Recovery
 
 
 def _histogram(value: object) -> Histogram:
@@ -29,6 +30,14 @@ def _kpis(value: object) -> StepKpis:
     return StepKpis.from_json(value)
 
 
+def _recovery(value: object) -> Recovery:
+    if isinstance(value, Recovery):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError("must be the recovery of a storm")
+    return Recovery.from_json(value)
+
+
 HistogramField = Annotated[
     Histogram,
     PlainValidator(_histogram),
@@ -38,6 +47,11 @@ KpisField = Annotated[
     StepKpis,
     PlainValidator(_kpis),
     PlainSerializer(lambda kpis: kpis.to_json(), return_type=dict[str, Any]),
+]
+RecoveryField = Annotated[
+    Recovery,
+    PlainValidator(_recovery),
+    PlainSerializer(lambda recovery: recovery.to_json(), return_type=dict[str, Any]),
 ]
 Counts = dict[str, int]
 

@@ -27,6 +27,7 @@ from imsbench.report.parts import (
     KpisField,
     Part,
     PcrfResult,
+    RecoveryField,
     Signature,
     SteadyFaultResult,
     TargetUsage,
@@ -94,6 +95,10 @@ class StepResult(Part):
     """Why the generator cannot vouch for it; empty: valid."""
     findings: list[str] = Field(default_factory=list)
     """What the target did that makes it another step than the profile's: not the generator's fault."""
+    offered: Counts = Field(default_factory=dict)
+    """Attempts that the plan of a mix started, by procedure: call, refresh, reattach, power_cycle."""
+    recovery: RecoveryField | None = None
+    """How the phones came back, if it is a storm."""
     sut: TargetUsage | None = None
     """What the target used in it; null: not measured."""
     repair: Repair | None = None

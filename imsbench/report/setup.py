@@ -43,8 +43,25 @@ def _rows(result: RunResult) -> Iterator[Row]:
         pcrf_errors = settings.pcrf.error_share if settings.pcrf else 0.0
         yield _simulator("Policy", "Rx", result.pcrf, pcrf_errors, result)
         yield "Media", "Not carried: calls are signalling only", PROFILE
-    yield "Arrivals", f"{profile.generator.arrivals}; fills are constant", PROFILE
+    yield "Arrivals", _arrivals(profile), PROFILE
     yield "Seed", f"{result.seed}", PROFILE
+
+
+def _arrivals(profile: Profile) -> str:
+    """How arrivals are spread, with the steps that differ from what the generator is told."""
+    usual: str = profile.generator.arrivals
+    steps = profile.steps()
+    said = [usual]
+    said += (
+        f"{step.arrivals} in “{step.title}”"
+        for step in steps
+        if step.kind not in ("fill", "hold") and step.arrivals != usual
+    )
+    drawn = [step for step in steps if step.kind == "fill" and step.arrivals == "poisson"]
+    said.append("fills are constant" if not drawn else "some fills are Poisson")
+    if any(step.points for step in steps):
+        said.append("changing rates by the area under them")
+    return "; ".join(said)
 
 
 def _machines(result: RunResult) -> Iterator[Row]:
@@ -94,7 +111,9 @@ def _phones(profile: Profile) -> str:
         only = " with integrity protection only" if phones.ealgs == ("null",) else ""
         said.append(f"IPsec{only} ({spell_protection(phones)})")
     by = "TCP" if phones.transport == "tcp" else "UDP (requests over 1,300 bytes: TCP)"
-    said += [f"SIP over {by}", f"one IPv{phones.ip_version} address per phone"]
+    each = "two" if any(step.moves for step in profile.steps()) else "one"
+    addresses = "addresses" if each == "two" else "address"
+    said += [f"SIP over {by}", f"{each} IPv{phones.ip_version} {addresses} per phone"]
     if phones.subscribe_reg_event:
         said.append("registration event subscription")
     if phones.tcp_idle_close is None:

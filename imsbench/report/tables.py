@@ -38,8 +38,9 @@ def pairs(result: RunResult) -> list[Pair]:
 
 def name_of(step: Step) -> str:
     """A step in words, unlike every other of its run."""
-    rated = step.kind in ("cycle", "calls")
-    return f"{step.title}, {spell_rate(step.rate)}/s" if rated else step.title
+    if step.kind not in ("cycle", "calls"):
+        return step.title
+    return f"{step.title}, {step.speed or spell_rate(step.rate) + '/s'}"
 
 
 def registrations(result: RunResult) -> Lines:
@@ -54,7 +55,7 @@ def registrations(result: RunResult) -> Lines:
         "Count", "CPU (cores)",
     )  # fmt: skip
     rows = [
-        [marked(step.title, done), asked(step),
+        [marked(step.title, done), asked(step) if step.calls is None else _beside(step),
          *_common(done.kpis, "initial_registration_success_rate", "registration_time"),
          DASH if step.kind == "fill" else usage.cpu(result, done)]
         for step, done in shown
@@ -244,8 +245,19 @@ def marked(title: str, done: StepResult) -> str:
 
 
 def asked(step: Step) -> str:
-    """The rate asked for."""
-    return spell_rate(step.rate) if step.rate else DASH
+    """The rate, or its course in words."""
+    if not step.rate:
+        return DASH
+    return step.speed.removesuffix("/s") if step.speed else spell_rate(step.rate)
+
+
+def _beside(step: Step) -> str:
+    """The rate of the registrations beside calls."""
+    beside = step.beside
+    if beside is None or beside.kind == "hold":
+        return DASH
+    rate = sum(offer.pace.rate for offer in beside.offers if offer.registrations)
+    return spell_rate(beside.rate or rate)
 
 
 def _section(

@@ -136,6 +136,8 @@ def _step(profile: Profile, run: RunRecord, record: StepRecord) -> StepResult:
             ),
         ],
         findings=_step_findings(record),
+        offered=record.offered,
+        recovery=record.recovery,
         sut=_usage(record.sut),
         repair=_repair(record.repairs),
         second_batch=_second_batch(record.again),
@@ -151,6 +153,8 @@ def _step_reasons(profile: Profile, record: StepRecord, health: list[WorkerHealt
     drops = {name: record.counters.get(name, 0) for name in GENERATOR_DROPS}
     drops["arrivals that found no idle phone"] = sum(part.dropped for part in health)
     drops["calls that found no idle pair of phones"] = sum(part.without_pair for part in health)
+    if record.recovery is not None:
+        drops["phones that the storm did not reach"] = record.recovery.not_lost
     drops["attempts not over when the drain was"] = sum(part.unfinished for part in health)
     verdict = judge_step(
         record.kpis,
@@ -182,8 +186,20 @@ def _step_findings(record: StepRecord) -> list[str]:
     """What the target still refused after the repairs."""
     wanted = record.step.registered_before
     if not record.started_at or record.registered_before >= wanted:
+        return _storm_findings(record)
+    return [
+        f"precondition not met: {record.registered_before:,} of {wanted:,} registered",
+        *_storm_findings(record),
+    ]
+
+
+def _storm_findings(record: StepRecord) -> list[str]:
+    """Whether all phones came back after a storm."""
+    recovery = record.recovery
+    if recovery is None or recovery.all_registered_s is not None:
         return []
-    return [f"precondition not met: {record.registered_before:,} of {wanted:,} registered"]
+    back, whole = recovery.registered.count, recovery.lost + recovery.not_lost
+    return [f"{back:,} of {whole:,} phones were registered again within the limit"]
 
 
 def _repair(rounds: list[StepRecord]) -> Repair | None:

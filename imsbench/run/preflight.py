@@ -115,8 +115,4 @@ def _renewal_rate(step: Step) -> float:
 
 def _addresses_per_phone(profile: Profile) -> int:
     """Two where phones re-attach."""
-    moved = any(
-        step.reattach or any(offer.procedure == "reattach" for offer in step.offers)
-        for step in _parts(profile)
-    )
-    return 2 if moved else 1
+    return 2 if any(step.moves for step in profile.steps()) else 1

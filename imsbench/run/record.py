@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from imsbench.kpi.kpis import StepKpis
+from imsbench.kpi.recovery import Recovery
 from imsbench.kpi.timeline import Timeline
 from imsbench.profile import Step
 from imsbench.report.parts import Signature
@@ -45,6 +46,10 @@ class StepRecord:
     """What each simulator answered in this step, by its name and by command."""
     failures: list[Json] = field(default_factory=list)
     """The first failure of each kind, with its ladder."""
+    offered: dict[str, int] = field(default_factory=dict)
+    """Attempts that the plan of a mix started, by procedure, added over the workers."""
+    recovery: Recovery | None = None
+    """How the phones came back, if it is a storm."""
     sut: Json | None = None
     """What the target used of its machine in this step; None: not measured."""
     complete: bool = False
@@ -71,6 +76,10 @@ class StepRecord:
         self.health.append(message.get("health", {}))
         add_counts(self.counters, message.get("counters", {}))
         add_counts(self.messages, message.get("messages", {}))
+        add_counts(self.offered, message.get("offered", {}))
+        if message.get("recovery"):
+            self.recovery = self.recovery or Recovery()
+            self.recovery.merge(Recovery.from_json(message["recovery"]))
         known = {
             (failure["procedure"], failure["stage"], failure["cause"]) for failure in self.failures
         }

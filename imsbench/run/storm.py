@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from imsbench import profile
 from imsbench.engine.loop import Loop, clock
-from imsbench.histogram import Histogram
+from imsbench.kpi.recovery import Recovery
 from imsbench.outcome import Outcome
 from imsbench.phone.phone import Phone
 from imsbench.run.phones import Phones
@@ -62,14 +62,8 @@ class Storm:
         again, both in seconds."""
         self.waiting = 0
         """Phones that failed and will try again."""
-        self.retries = 0
-        """Attempts made after a failed one."""
-        self.given_up = 0
-        """Phones that will not try again before the limit."""
-        self.not_lost = 0
-        """Phones that the outage was too short to lose before the first came back."""
-        self.recovered = Histogram()
-        """From the first return to each phone's registration, seconds."""
+        self.recovery = Recovery()
+        """What became of them all."""
         self._loop = loop
         self._phones = phones
         self._back_off = BackOff(storm.back_off, storm.base_time, storm.max_time, storm.retry)
@@ -81,7 +75,7 @@ class Storm:
     def strike(self, lost: list[Phone]) -> None:
         """Every one of them is gone, some at a time; one that has something under way, after that."""
         if clock() >= self._returns_at:
-            self.not_lost = len(lost)
+            self.recovery.not_lost += len(lost)
             return
         now, later = lost[:_AT_ONCE], lost[_AT_ONCE:]
         for phone in now:
@@ -89,6 +83,7 @@ class Storm:
                 later.append(phone)
             else:
                 self._phones.lose(phone)
+                self.recovery.lost += 1
         if later:
             wait_s = 0.0 if len(later) > _AT_ONCE else _BUSY_S
             self._loop.call_at(clock() + wait_s, self.strike, later)
@@ -101,7 +96,7 @@ class Storm:
 
     def _ended(self, phone: Phone, outcome: Outcome) -> None:
         if outcome.succeeded:
-            self.recovered.record(max(0.0, outcome.ended_at - self._returns_at))
+            self.recovery.registered.record(max(0.0, outcome.ended_at - self._returns_at))
             return
         self._failures[phone.n] += 1
         failures = self._failures[phone.n]
@@ -109,7 +104,7 @@ class Storm:
         wait_s = max(self._back_off.wait_s(failures, source), outcome.retry_after_s)
         due_at = clock() + wait_s
         if due_at > self._limit_at:
-            self.given_up += 1
+            self.recovery.given_up += 1
             return
         self.waiting += 1
         self._loop.call_at(due_at, self._retry, (phone, due_at, outcome.step))
@@ -117,5 +112,5 @@ class Storm:
     def _retry(self, what: tuple[Phone, float, int]) -> None:
         phone, due_at, step = what
         self.waiting -= 1
-        self.retries += 1
+        self.recovery.retries += 1
         self.come_back(phone, due_at, step)

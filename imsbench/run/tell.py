@@ -42,9 +42,10 @@ def title_of(step: Step) -> str:
     """The step in words, with its rate."""
     match step.kind:
         case "cycle":
-            return f"{step.title}, cycled at {step.rate:g}/s"
+            done = "" if step.reattach == 1 else "cycled "
+            return f"{step.title}, {done}at {step.spelled_rate}"
         case "calls":
-            return f"{step.title} at {step.rate:g}/s"
+            return f"{step.title} at {step.spelled_rate}"
         case _:
             return step.title
 

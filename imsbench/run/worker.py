@@ -236,6 +236,8 @@ class Worker:
                 "unfinished": run.unfinished,
                 "first_due_at": run.first_due_at,
             },
+            offered=dict(run.offered),
+            recovery=run.storm.recovery.to_json() if run.storm is not None else None,
             failures=self._samples.failures,
             counters=dict(news),
             messages=dict(messages),

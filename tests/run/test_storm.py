@@ -51,9 +51,13 @@ def test_all_come_back_at_once_after_the_outage(site: Site) -> None:
     assert {o.procedure for o in site.outcomes} == {"registration"}
     assert [o.due_at - run.first_due_at for o in site.outcomes] == pytest.approx([0.2] * 10)
     assert run.storm is not None
-    assert (run.storm.recovered.count, run.storm.retries, run.storm.not_lost) == (10, 0, 0)
+    assert (
+        run.storm.recovery.registered.count,
+        run.storm.recovery.retries,
+        run.storm.recovery.not_lost,
+    ) == (10, 0, 0)
     last = max(o.ended_at for o in site.outcomes) - run.first_due_at - 0.2
-    assert run.storm.recovered.maximum == pytest.approx(last, rel=1e-3, abs=1e-4)
+    assert run.storm.recovery.all_registered_s == pytest.approx(last, rel=1e-3, abs=1e-4)
     assert run.dropped == 0
 
 
@@ -79,11 +83,11 @@ def test_a_phone_that_fails_tries_again_until_it_is_in(site: Site) -> None:
     assert [o.cause for o in tries[:-1]] == ["403"] * (len(tries) - 1)
     assert tries[-1].succeeded
     assert len(tries) > 1
-    assert run.storm.retries == len(tries) - 1
+    assert run.storm.recovery.retries == len(tries) - 1
     assert all(o.step == 1 for o in tries)  # also those after the plan
     for earlier, later in itertools.pairwise(tries):
         assert later.due_at - earlier.ended_at == pytest.approx(0.1, abs=0.05)
-    assert (run.storm.recovered.count, run.storm.waiting, run.unfinished) == (10, 0, 0)
+    assert (run.storm.recovery.registered.count, run.storm.waiting, run.unfinished) == (10, 0, 0)
 
 
 def test_a_storm_has_a_limit_and_those_that_are_out_are_counted(site: Site) -> None:
@@ -92,7 +96,7 @@ def test_a_storm_has_a_limit_and_those_that_are_out_are_counted(site: Site) -> N
     site.refuse = {site.population.subscriber(n).impi for n in (2, 5)}
     run = run_step(site, one)
     assert run.storm is not None
-    assert (run.storm.recovered.count, run.storm.given_up) == (8, 2)
+    assert (run.storm.recovery.registered.count, run.storm.recovery.given_up) == (8, 2)
     assert site.phones.registered == 8
     assert run.unfinished == 0
 
@@ -105,7 +109,7 @@ def test_a_retry_after_is_waited_for(site: Site) -> None:
     site.retry_after = "30"
     run = run_step(site, one)
     assert run.storm is not None
-    assert (run.storm.retries, run.storm.given_up) == (0, 1)
+    assert (run.storm.recovery.retries, run.storm.recovery.given_up) == (0, 1)
 
 
 def test_phones_that_have_something_under_way_are_lost_after_it(site: Site) -> None:
@@ -116,5 +120,5 @@ def test_phones_that_have_something_under_way_are_lost_after_it(site: Site) -> N
     assert site.phones.refresh(busy, site.loop.now)
     run = run_step(site, one, drain_s=9.0)
     assert run.storm is not None
-    assert (run.storm.not_lost, run.storm.recovered.count) == (0, 10)
+    assert (run.storm.recovery.not_lost, run.storm.recovery.registered.count) == (0, 10)
     assert site.phones.registered == 10
