@@ -73,19 +73,17 @@ def _shortest_period_s(profile: Profile) -> float:
         for step in _parts(profile)
         if (rate := _renewal_rate(step))
     ]
-    for step in profile.steps():
-        if step.storm is not None:
-            waits = step.storm.retry if step.storm.back_off == "none" else step.storm.base_time
-            periods.append(max(waits, PROCEDURE_S))
     if profile.target.reauthenticate:
         periods.append(min(profile.target.expires, profile.phones.expires) / 2)
     return min(periods, default=0.0)
 
 
 def _renewals(profile: Profile) -> int | None:
-    """How often the load has one phone register anew; None where nothing bounds it: refreshes do so
-    too, or phones try again after a failure."""
-    if profile.target.reauthenticate or any(step.storm for step in profile.steps()):
+    """How often the load has one phone register anew; None where refreshes do so too.
+
+    A storm holds no ports: what is lost, or given up after a failure, is not closed in order.
+    """
+    if profile.target.reauthenticate:
         return None
     return sum(
         -(-step.registrations // step.registered)
