@@ -49,14 +49,14 @@ def test_a_phone_that_re_attaches_is_gone_without_a_word(site: Site) -> None:
 
 
 def test_a_share_of_a_cycle_re_attaches_the_same_phones_whoever_plays_them() -> None:
-    phases = "[{fill: {rate: 100, to: 20}}, {cycle: {rate: 200, passes: 2, reattach: 0.4}}]"
-    fill, cycle = steps(phases, count=20)
+    phases = "[{fill: {rate: 200, to: 40}}, {cycle: {rate: 200, reattach: 0.4}}]"
+    fill, cycle = steps(phases, count=40)
     moved: list[dict[int, str]] = []
     for workers in (1, 2):
         addresses: dict[int, str] = {}
         left: Counter[str] = Counter()
         for worker in range(workers):
-            site = Site(20)
+            site = Site(40)
             site.phones.all = [p for p in site.phones.all if p.n % workers == worker]
             run_step(site, fill, worker=worker, workers=workers)
             run_step(site, cycle, worker=worker, workers=workers)
