@@ -1,0 +1,25 @@
+"""The last words of a server, and its log kept short."""
+
+from __future__ import annotations
+
+from imsbench.lab.processes import last_words
+
+CRASHED = """\
+ 7(19) ERROR: tm [t_lookup.c:1]: t_check_msg(): something
+ 0(1) ALERT: <core> [main.c:776]: handle_sigs(): child process 12 exited by a signal 11
+ 0(1) ALERT: <core> [main.c:779]: handle_sigs(): core was not generated
+ 9(21) CRITICAL: <core> [core/pass_fd.c:277]: receive_fd(): EOF on 14
+"""
+
+
+def test_the_cause_is_the_first_grave_line_not_the_echo_of_the_others() -> None:
+    assert last_words(CRASHED) == (
+        "0(1) ALERT: <core> [main.c:776]: handle_sigs(): child process 12 exited by a signal 11"
+    )
+
+
+def test_without_a_grave_line_it_is_the_last() -> None:
+    assert last_words("one\n\n 0(1) ERROR: bind: Address already in use\n\n") == (
+        "0(1) ERROR: bind: Address already in use"
+    )
+    assert last_words("") == ""
