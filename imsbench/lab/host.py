@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -73,8 +72,7 @@ class HostCore:
 
     def stop(self) -> None:
         """End all servers."""
-        with suppress(ProcessLookupError):
-            processes.stop(self._servers)
+        processes.stop(self._servers)
 
     def _check(self) -> None:
         if text := self.problem():

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from imsbench.host.control import die_with_parent
@@ -25,8 +26,8 @@ _LOG_LIMIT_BYTES = 8 << 20
 """A log that has grown beyond is cut to its end …"""
 _LOG_KEPT_BYTES = 1 << 20
 """… of this size."""
-_LAST_WORDS = ("CRITICAL", "ALERT", "BUG", "EMERG")
-"""What Kamailio calls the lines that it ends for."""
+_LAST_WORDS = ("EMERG", "ALERT", "BUG", "CRITICAL")
+"""What Kamailio calls the lines that it ends for, the surest first: it is critical of a busy hour too."""
 
 _CONFINED = (
     "unshare", "--mount", "--pid", "--fork", "--kill-child", "--",
@@ -92,15 +93,21 @@ class Server:
         """Have it end in order."""
         pid = self.pid()
         if pid is not None and self._process.poll() is None:
-            os.kill(pid, signal.SIGTERM)
+            self._signal(pid, signal.SIGTERM)
 
     def end(self, timeout_s: float) -> None:
         """Wait for its end, and enforce it after so many seconds."""
-        try:
+        with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            return
+        self._signal(self.pid() or self._process.pid, signal.SIGKILL)
+        # It is over when the kernel has emptied the namespace.
+        self._process.wait()
+
+    @staticmethod
+    def _signal(pid: int, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):  # it has just ended
+            os.kill(pid, number)
 
 
 def stop(servers: Sequence[Server]) -> None:
@@ -115,9 +122,11 @@ def stop(servers: Sequence[Server]) -> None:
 def last_words(log: str) -> str:
     """The lines of a log that say what its server ended for, else its last line."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    # Whoever is left complains of the broken pipes to those that died: the first is the cause.
-    grave = [line for line in lines if any(f"{word}:" in line for word in _LAST_WORDS)]
-    return (grave or lines[-1:] or [""])[0]
+    for word in _LAST_WORDS:
+        # Whoever is left complains of the broken pipes to those that died: the first is the cause.
+        if found := [line for line in lines if f"{word}:" in line]:
+            return found[0]
+    return lines[-1] if lines else ""
 
 
 def _command(name: str, lab: LabSettings, folder: Path, runtime: Path) -> list[str]:

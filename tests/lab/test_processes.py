@@ -5,6 +5,7 @@ from __future__ import annotations
 from imsbench.lab.processes import last_words
 
 CRASHED = """\
+ 8(20) CRITICAL: <core> [core/tcp_main.c:4246]: send2child(): tcp child 1: queue full
  7(19) ERROR: tm [t_lookup.c:1]: t_check_msg(): something
  0(1) ALERT: <core> [main.c:776]: handle_sigs(): child process 12 exited by a signal 11
  0(1) ALERT: <core> [main.c:779]: handle_sigs(): core was not generated
