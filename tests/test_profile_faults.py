@@ -46,6 +46,7 @@ faults:
 """
     )
     assert Profile.model_validate(profile.model_dump(mode="json")) == profile
+    assert profile.describe().endswith("), with 8 faults injected.")
     steps = profile.steps()
     assert [n for n, _ in faults_of_step(profile.faults, None)] == [1]
     assert [[n for n, _ in faults_of_step(profile.faults, step)] for step in steps] == [

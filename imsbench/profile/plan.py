@@ -80,8 +80,14 @@ class Profile(Settings):
             f"{_count(self.subscribers.count, 'phone')} over IPv{self.phones.ip_version} and "
             f"{self.phones.transport.upper()}, {protection}, against {article}{self.target.title}: {load} "
             f"({_ARRIVALS[self.generator.arrivals]} arrivals, seed {self.seed}, "
-            f"{_count(workers, 'worker')}, at least {spell_duration(self.duration_s)})."
+            f"{_count(workers, 'worker')}, at least {spell_duration(self.duration_s)}){self._faults()}."
         )
+
+    def _faults(self) -> str:
+        """How many faults are injected, in words; nothing if none."""
+        steady = [part.faults for part in (self.simulators.hss, self.simulators.pcrf) if part]
+        count = len(self.faults) + len(self.target.faults) + sum(map(len, steady))
+        return f", with {_count(count, 'fault')} injected" if count else ""
 
 
 _ARRIVALS = {"constant": "constant", "poisson": "Poisson"}
