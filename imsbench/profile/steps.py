@@ -82,6 +82,11 @@ class Step:
     """The load of a step made for a search."""
 
     @property
+    def uniform(self) -> bool:
+        """Whether its load is the same all along, so that its two halves must agree."""
+        return self.kind not in ("fill", "storm") and not self.points
+
+    @property
     def registrations(self) -> int:
         """Initial registrations that the plan holds."""
         match self.kind:

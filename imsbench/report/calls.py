@@ -20,7 +20,7 @@ from imsbench.report.form import (
     table,
 )
 from imsbench.report.result import RunResult, StepResult
-from imsbench.report.tables import INTERVALS, Lines, Pair, define, invalid, name_of, pairs
+from imsbench.report.tables import INTERVALS, Lines, Pair, define, invalid, marked, name_of, pairs
 
 WARM_UP_BEYOND_HOLD_S = 128.0
 """What a warm-up lasts beyond the longest hold, to publish: no transaction of before is left."""
@@ -184,7 +184,7 @@ def _too_short(step: Step) -> str:
 def _published(result: RunResult, step: Step, done: StepResult) -> list[str]:
     kpis = done.kpis
     return [
-        spell_rate(step.rate),
+        marked(spell_rate(step.rate), done),
         f"{step.rate * 3600:,.0f}",
         spell_ratio(kpis.ratio("session_establishment_success_rate")),
         spell_ratio(kpis.ratio("session_answer_rate")),
@@ -235,10 +235,8 @@ def _mean_and_p99(kpis: StepKpis, key: str) -> list[str]:
 def _struck(
     headers: Sequence[str], rows: Sequence[Sequence[str]], shown: Sequence[Pair], right: str
 ) -> Lines:
-    marked = [
-        row if done.valid else strike(row) for row, (_, done) in zip(rows, shown, strict=True)
-    ]
-    yield from table(headers, marked, right)
+    rows = [row if done.valid else strike(row) for row, (_, done) in zip(rows, shown, strict=True)]
+    yield from table(headers, rows, right)
     yield ""
 
 

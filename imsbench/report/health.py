@@ -47,6 +47,10 @@ def generator(result: RunResult) -> Lines:
     yield from _repairs(shown)
     yield from _DEFINITIONS
     yield f"- **Valid**: {spell_limits(result.profile.generator.limits)}."
+    yield (
+        "- **Not steady**: a step whose two halves differ by more than 10 %, and by more than chance, in a "
+        "mean time, the target's CPU or the calls in progress; fills and changing rates are not judged."
+    )
     if wider := result.profile.generator.limits.wider:
         yield f"- The profile's limits are wider than the usual ones: {', '.join(wider)}."
 

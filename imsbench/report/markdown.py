@@ -98,6 +98,9 @@ def _verdict(result: RunResult) -> Lines:
     for step, done in tables.pairs(result):
         for finding in done.findings:
             yield f"- Target: “{name_of(step)}”: {finding}."
+    for step, done in tables.pairs(result):
+        if done.unsteady:
+            yield f"- Not steady: “{name_of(step)}”: {'; '.join(done.unsteady)}."
     for finding in result.findings:
         yield f"- Target: {finding}"
     if result.self_test:

@@ -170,6 +170,8 @@ class TargetUsage(Told):
     """User and system time of its process tree per wall time, over the evaluated time."""
     host_cpu_cores: Annotated[float, Field(ge=0)] | None = None
     """The whole host's busy time per wall time: user, system, softirq and steal (kernel ESP is there)."""
+    cpu_halves: tuple[float, float] | None = None
+    """cpu_cores of each half of the evaluated time; null: too short, or processes came or went."""
     memory_rss_bytes: Annotated[int, Field(ge=0)] | None = None
     """Resident memory, mean of the last 30 s."""
     memory_kind: Literal["rss", "pss"] = "rss"

@@ -99,6 +99,8 @@ class StepResult(Part):
     """Attempts that the plan of a mix started, by procedure: call, refresh, reattach, power_cycle."""
     recovery: RecoveryField | None = None
     """How the phones came back, if it is a storm."""
+    unsteady: list[str] = Field(default_factory=list)
+    """What differs between its two halves; empty: steady, or not judged (fills, changing rates)."""
     sut: TargetUsage | None = None
     """What the target used in it; null: not measured."""
     repair: Repair | None = None

@@ -241,7 +241,8 @@ def _common(kpis: StepKpis, ratio: str, time: str) -> list[str]:
 
 def marked(title: str, done: StepResult) -> str:
     """The load of a row, and what the target made of it."""
-    return f"{title} ({'; '.join(done.findings)})" if done.findings else title
+    said = [*done.findings, *(["not steady"] if done.unsteady else [])]
+    return f"{title} ({'; '.join(said)})" if said else title
 
 
 def asked(step: Step) -> str:

@@ -9,6 +9,7 @@ from math import sqrt
 import imsbench
 from imsbench.distribution import Distribution
 from imsbench.histogram import Histogram
+from imsbench.kpi.halves import disagreements
 from imsbench.kpi.kpis import StepKpis
 from imsbench.kpi.statistics import Z_95, enough, quantile_interval
 from imsbench.kpi.thresholds import Threshold, overall, parse_thresholds
@@ -138,6 +139,7 @@ def _step(profile: Profile, run: RunRecord, record: StepRecord) -> StepResult:
         findings=_step_findings(record),
         offered=record.offered,
         recovery=record.recovery,
+        unsteady=_unsteady(record),
         sut=_usage(record.sut),
         repair=_repair(record.repairs),
         second_batch=_second_batch(record.again),
@@ -200,6 +202,22 @@ def _storm_findings(record: StepRecord) -> list[str]:
         return []
     back, whole = recovery.registered.count, recovery.lost + recovery.not_lost
     return [f"{back:,} of {whole:,} phones were registered again within the limit"]
+
+
+def _unsteady(record: StepRecord) -> list[str]:
+    """What differs between the halves of a step that is to be steady."""
+    step = record.step
+    if not step.uniform or not record.complete:
+        return []
+    halves = (record.sut or {}).get("cpu_halves")
+    return list(
+        disagreements(
+            record.halves,
+            cpu_cores=tuple(halves) if halves else None,
+            hold_s=step.calls.hold.mean if step.calls else 0.0,
+            poisson=step.arrivals == "poisson",
+        )
+    )
 
 
 def _repair(rounds: list[StepRecord]) -> Repair | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from imsbench.kpi.halves import Halves
 from imsbench.kpi.kpis import StepKpis
 from imsbench.kpi.recovery import Recovery
 from imsbench.kpi.timeline import Timeline
@@ -24,6 +25,8 @@ class StepRecord:
     """What was asked for."""
     kpis: StepKpis = field(default_factory=StepKpis)
     """All workers' KPIs, merged."""
+    halves: Halves = field(default_factory=Halves)
+    """Its two halves, merged."""
     timeline: Timeline = field(default_factory=Timeline)
     """How attempts of a search's trial were handled by second, all workers together."""
     registered_before: int = 0
@@ -70,6 +73,8 @@ class StepRecord:
     def add(self, message: Json) -> None:
         """Take one worker's ``step_done``."""
         self.kpis.merge(StepKpis.from_json(message["kpis"]))
+        if "halves" in message:
+            self.halves.merge(Halves.from_json(message["halves"]))
         if "timeline" in message:
             self.timeline.merge(Timeline.from_json(message["timeline"]))
         self.registered_after += int(message["registered"])

@@ -156,6 +156,7 @@ class Usage:
     with_cpu: bool = True
     """False in fills: the published form has a dash there."""
     _first: _Reading | None = None
+    _middle: _Reading | None = None
     _last: _Reading | None = None
     _samples: list[Memory] = field(default_factory=list)
     _sampled_at: float = 0.0
@@ -166,6 +167,8 @@ class Usage:
             return
         if self.with_cpu and self._first is None and now >= self.begin:
             self._first = self.target.read()
+        if self.with_cpu and self._middle is None and now >= (self.begin + self.end) / 2:
+            self._middle = self.target.read()
         if self.with_cpu and self._last is None and now >= self.end:
             self._last = self.target.read()
         in_window = max(self.begin, self.end - MEMORY_WINDOW_S) <= now <= self.end
@@ -199,17 +202,15 @@ class Usage:
         if not first.tree:
             notes.append("CPU: none of its processes is there")
             return {}
-        there = {(one.pid, one.started) for one in last.tree}
-        here = {one.pid: one for one in first.tree if (one.pid, one.started) in there}
-        # A process that ended has left its time with the parent that waited for it, if that is there.
-        counted = [one for one in first.tree if one.pid in here or one.parent in here]
+        counted = _counted(first, last)
         if len(counted) < len(first.tree):
             lost = len(first.tree) - len(counted)
             notes.append(f"CPU: {lost} of its processes ended, and took what they had used along")
-        cpu_s = sum(one.cpu_s for one in last.tree) - sum(one.cpu_s for one in counted)
+        cpu_s = _used_s(counted, last)
         return {
             "cpu_cores": max(0.0, cpu_s / wall_s),
             "host_cpu_cores": max(0.0, (last.host_busy_s - first.host_busy_s) / wall_s),
+            "cpu_halves": _cores_of_halves(first, self._middle, last),
         }
 
     def _memory(self, notes: list[str]) -> Json:
@@ -224,6 +225,36 @@ class Usage:
             "memory_kind": last.kind,
             "processes": last.processes,
         }
+
+
+def _counted(first: _Reading, last: _Reading) -> list[Process]:
+    """Processes of the first reading whose time is in the last one too.
+
+    A process that ended has left its time with the parent that waited for it, if that is there.
+    """
+    there = {(one.pid, one.started) for one in last.tree}
+    here = {one.pid for one in first.tree if (one.pid, one.started) in there}
+    return [one for one in first.tree if one.pid in here or one.parent in here]
+
+
+def _used_s(counted: list[Process], last: _Reading) -> float:
+    return sum(one.cpu_s for one in last.tree) - sum(one.cpu_s for one in counted)
+
+
+def _cores_of_halves(
+    first: _Reading, middle: _Reading | None, last: _Reading
+) -> tuple[float, float] | None:
+    """Cores used in each half; None where a half is too short to say, or processes came or went."""
+    if middle is None or min(middle.at - first.at, last.at - middle.at) < SHORTEST_S:
+        return None
+    if (
+        not {one.pid for one in first.tree}
+        == {one.pid for one in middle.tree}
+        == {one.pid for one in last.tree}
+    ):
+        return None
+    before_s, after_s = _used_s(first.tree, middle), _used_s(middle.tree, last)
+    return before_s / (middle.at - first.at), after_s / (last.at - middle.at)
 
 
 def usage_of(target: Target, step: Step, started_at: float) -> Usage:

@@ -12,6 +12,7 @@ import random
 import signal
 import sys
 from collections import Counter
+from math import nan
 from typing import Any
 
 from imsbench.engine.driver import Driver
@@ -26,6 +27,7 @@ from imsbench.host.counters import network_counters
 from imsbench.host.limits import raise_open_files
 from imsbench.host.namespace import HostError, enter_new_network_namespace
 from imsbench.kpi.adequacy import is_adequate
+from imsbench.kpi.halves import Halves
 from imsbench.kpi.kpis import StepKpis
 from imsbench.kpi.timeline import Timeline
 from imsbench.outcome import CallOutcome, Outcome
@@ -78,6 +80,7 @@ class Worker:
         self._repair = False
         self._kpis = StepKpis()
         self._timeline = Timeline()
+        self._halves = Halves()
         self._outside = StepKpis()
         self._samples = Samples(bool(config.get("keep_ladders")))
         self._before: Counter[str] = Counter()
@@ -179,6 +182,8 @@ class Worker:
         self._repair = bool(message.get("repair"))
         self._kpis = StepKpis()
         self._timeline = Timeline()
+        middle = message["at"] + (step.warm_up_s + step.duration_s) / 2
+        self._halves = Halves(middle if step.uniform and not self._repair else nan)
         self._samples.begin()
         self._phones.step = step.index
         self._calls.spans.clear()
@@ -215,6 +220,7 @@ class Worker:
             begin = run.first_due_at + step.warm_up_s
             end = min(clock(), run.first_due_at + step.duration_s)
             self._kpis.sessions.observe(self._calls.spans, begin, end)
+            self._halves.observe(self._calls.spans, begin, end)
         # Since the last step's end, so that what happens between two steps is not lost.
         counters = self._counters()
         news, self._before = counters - self._before, counters
@@ -227,6 +233,7 @@ class Worker:
             registered=self._phones.registered,
             kpis=self._kpis.to_json(),
             timeline=self._timeline.to_json(),
+            halves=self._halves.to_json(),
             health=(self._health_of_calls or self._health.end())
             | {
                 "dropped": run.dropped,
@@ -284,6 +291,8 @@ class Worker:
             self._outside.record(outcome)
             return
         self._kpis.record(outcome)
+        if outcome.succeeded:
+            self._halves.add(outcome.procedure, outcome.due_at, outcome.time_s)
         self._by_second(self._run, outcome)
         self._samples.failure(outcome)
 
@@ -294,6 +303,7 @@ class Worker:
             self._outside.record_call(outcome)
             return
         self._kpis.record_call(outcome)
+        self._halves.add("call", outcome.due_at, outcome.setup_at - outcome.sent_at)
         self._by_second(self._run, outcome)
         self._samples.call_failure(outcome)
 

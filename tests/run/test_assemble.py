@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from imsbench.histogram import Histogram
+from imsbench.kpi.halves import Halves
 from imsbench.kpi.kpis import StepKpis
 from imsbench.outcome import Outcome
 from imsbench.profile import Profile, parse_profile
@@ -379,3 +380,23 @@ def test_what_the_target_used_goes_into_the_result() -> None:
     assert again.ended_calls.again == "reused"
     assert again.workers[0].outside is not None
     assert again.workers[0].outside.sessions.attempted == 1
+
+
+def test_a_step_whose_halves_differ_is_not_steady() -> None:
+    record = whole_run()
+    for step in record.steps:  # the fill is not judged
+        step.halves = Halves(middle=2.0)
+        for due_at, time_s in ((1.0, 0.010), (3.0, 0.020)):
+            for _ in range(50):
+                step.halves.add("registration", due_at, time_s)
+    record.steps[1].sut = {"cpu_cores": 0.6, "cpu_halves": [0.5, 0.7]}
+    result = assemble(PROFILE, record, "folder")
+    assert (result.valid, result.exit_code) == (True, 0)
+    assert result.steps[0].unsteady == []
+    assert result.steps[1].unsteady == [
+        "the mean registration time is 10 ms in the first half, 20 ms in the second",
+        "the target used 0.50 cores in the first half, 0.70 in the second",
+    ]
+    page = render(RunResult.from_json(result.to_json()))
+    assert "| 200 registered (not steady) " in page
+    assert "- Not steady: “200 registered, 50/s”: the mean registration time is 10 ms" in page

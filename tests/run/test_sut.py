@@ -177,6 +177,20 @@ def test_cpu_and_memory_of_a_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert told["note"] == ""
 
 
+def test_cpu_of_the_two_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hertz = os.sysconf("SC_CLK_TCK")
+    now = 0.0
+    monkeypatch.setattr("imsbench.run.sut.time.monotonic", lambda: now)
+    write_host(tmp_path, "0 0 0 0 0 0 0 0 0 0")
+    usage = sut.Usage(sut.Target(lambda: [10], proc=tmp_path), 0.0, 20.0)
+    for now, used_s in ((0.0, 0), (5.0, 4), (10.0, 5), (20.0, 25)):
+        write_process(tmp_path, 10, 1, used_s * hertz)
+        usage.look(now)
+    told = usage.close()
+    assert told["cpu_cores"] == pytest.approx(25 / 20)
+    assert told["cpu_halves"] == pytest.approx((5 / 10, 20 / 10))
+
+
 def test_what_ended_with_nobody_waiting_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
