@@ -242,7 +242,8 @@ ROUTE = (
     AvpGenDef("route_record", 282),
 )
 _CAPABILITIES = (
-    AvpGenDef("host_ip_address", 257, is_required=True),
+    # required (RFC 6733 §5.3.1), but of no use here: who leaves it out is served, and counted
+    AvpGenDef("host_ip_address", 257),
     AvpGenDef("vendor_id", 266, is_required=True),
     AvpGenDef("product_name", 269, is_required=True, is_mandatory=False),
     AvpGenDef("origin_state_id", 278),

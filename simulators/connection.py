@@ -352,6 +352,8 @@ class Connection(asyncio.Protocol):
         return True
 
     def _on_cer(self, cer: CapabilitiesExchangeRequest) -> None:
+        if not cer.host_ip_address:
+            self.peer.counters["cer_without_host_ip_address"] += 1
         ours = self.peer.applications.keys()
         if cer.applications().isdisjoint(ours) and not cer.relays:
             self._send(cer.answer(result_code=Result.NO_COMMON_APPLICATION, **self._capabilities()))

@@ -54,6 +54,7 @@ AT_HSS = {
     "rtr_failed": "RTR that were not answered",
     "ppr_failed": "PPR that were not answered",
     "refused_": "Diameter requests refused with this result (RFC 6733 §7.1)",
+    "cer_without_host_ip_address": "CER without Host-IP-Address (RFC 6733 §5.3.1 wants it); served",
     "framing_errors": "Diameter streams that could not be cut into messages",
     "bad_answers": "Diameter answers that could not be read",
 }
@@ -63,6 +64,7 @@ AT_PCRF = {
     "asr_failed": "ASR that were not answered",
     "sessions_unknown_to_af": "RAR or ASR of sessions that the AF does not know any more",
     "refused_": AT_HSS["refused_"],
+    "cer_without_host_ip_address": AT_HSS["cer_without_host_ip_address"],
     "framing_errors": AT_HSS["framing_errors"],
     "bad_answers": AT_HSS["bad_answers"],
 }

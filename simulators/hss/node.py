@@ -104,7 +104,7 @@ class HssNode(Node):
         """
         entry = self.procedures.store.get(n)
         subscriber = self.procedures.population.subscriber(n)
-        host = entry.scscf_host
+        host, realm = entry.scscf_host, entry.scscf_realm
         if entry.state is State.NOT_REGISTERED or not host:
             raise LookupError(f"subscriber {n} is at no S-CSCF")
         if reason is ReasonCode.REMOVE_S_CSCF and entry.state is not State.UNREGISTERED:
@@ -113,6 +113,7 @@ class HssNode(Node):
             )
         request = RegistrationTerminationRequest(
             destination_host=host,
+            destination_realm=realm or None,
             user_name=subscriber.impi,
             deregistration_reason=DeregistrationReason(reason_code=reason),
         )
@@ -127,11 +128,13 @@ class HssNode(Node):
 
     async def send_ppr(self, n: int, timeout_s: float = 5.0) -> DiameterMessage:
         """Push the profile anew (TS 29.228 §6.2.2.1). LookupError and PeerError as send_rtr."""
-        host = self.procedures.store.get(n).scscf_host
+        entry = self.procedures.store.get(n)
+        host, realm = entry.scscf_host, entry.scscf_realm
         if not host:
             raise LookupError(f"subscriber {n} is at no S-CSCF")
         request = PushProfileRequest(
             destination_host=host,
+            destination_realm=realm or None,
             user_name=self.procedures.population.subscriber(n).impi,
             user_data=self.procedures.user_data(n),
         )

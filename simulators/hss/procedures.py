@@ -298,6 +298,7 @@ class Procedures:
             server_name=name,
             pending=False,
             scscf_host=request.origin_host,
+            scscf_realm=request.origin_realm,
         )
         has_it = request.user_data_already_available
         profile = has_it != UserDataAlreadyAvailable.USER_DATA_ALREADY_AVAILABLE

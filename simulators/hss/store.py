@@ -33,6 +33,8 @@ class Entry:
     """Authentication pending: vectors are out, no SAR came yet."""
     scscf_host: bytes = b""
     """Origin-Host of the S-CSCF that sent the last SAR: where an RTR goes."""
+    scscf_realm: bytes = b""
+    """Its Origin-Realm, which a relay on the way may not be of."""
 
 
 _BLANK = Entry()
@@ -59,6 +61,7 @@ class Store:
         server_name: str | None = None,
         pending: bool | None = None,
         scscf_host: bytes | None = None,
+        scscf_realm: bytes | None = None,
     ) -> Entry:
         """Change what is given; an entry that says nothing any more is dropped."""
         entry = self._entries.get(n)
@@ -73,6 +76,8 @@ class Store:
             entry.pending = pending
         if scscf_host is not None:
             entry.scscf_host = scscf_host
+        if scscf_realm is not None:
+            entry.scscf_realm = scscf_realm
         if entry.state is State.NOT_REGISTERED and not entry.server_name and not entry.pending:
             del self._entries[n]
         return entry

@@ -196,6 +196,19 @@ def test_rtr_sets_the_state_and_goes_to_the_scscf_of_the_subscriber(reason: Reas
     run(scenario())
 
 
+def test_rtr_and_ppr_go_to_the_realm_of_the_scscf_whatever_the_next_hop_is_of() -> None:
+    async def scenario() -> None:
+        async with serving() as (node, scscf, pushed):
+            request = sar(T.REGISTRATION)
+            request.origin_host, request.origin_realm = None, b"beyond.the.relay"
+            assert (await scscf.request(request)).outcome == "2001"
+            await node.send_ppr(0)
+            await node.send_rtr(0)
+            assert [one.destination_realm for one in pushed] == [b"beyond.the.relay"] * 2
+
+    run(scenario())
+
+
 def test_rtr_for_a_new_server_names_the_identities_and_keeps_the_state() -> None:
     async def scenario() -> None:
         async with serving() as (node, scscf, pushed):

@@ -133,6 +133,21 @@ def test_capabilities_name_the_application_in_its_vendors_frame() -> None:
     run(scenario())
 
 
+def test_a_cer_without_an_address_is_served_and_counted() -> None:
+    # Kamailio's, where it looked for its own address before the connection stood; refused, it would
+    # come again only after its Tc.
+    async def scenario() -> None:
+        async with serving() as (server, address):
+            raw = await RawPeer.connect(address, exchange=False)
+            raw.send(cer(host_ip_address=[]).as_bytes())
+            assert (await raw.answer(CapabilitiesExchangeAnswer)).result_code == 2001
+            assert server.counters["cer_without_host_ip_address"] == 1
+            assert len(server.connections) == 1
+            await raw.close()
+
+    run(scenario())
+
+
 def test_no_common_application_is_5010_and_the_end() -> None:
     async def scenario() -> None:
         async with serving() as (server, address):
