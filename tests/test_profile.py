@@ -48,6 +48,19 @@ GOLDEN = {
         "and 50/s for 2 min each, held 30 s (constant arrivals, seed 1, 1 worker, at least 9 min "
         "45 s)."
     ),
+    "kamailio-uml": (
+        "100 phones over IPv4 and TCP, IPsec (userspace), hmac-sha-1-96, no encryption, against the "
+        "Kamailio lab (uml): from 0 to 100 registered at 10/s in 10 s; each of 100 de-registered and "
+        "registered again 4 times at 10/s in 40 s, 20/s in 20 s and 40/s in 10 s; calls between 100 "
+        "registered at 5/s for 1 min 10 s, held 4 s (constant arrivals, seed 1, 1 worker, at least 2 "
+        "min 30 s)."
+    ),
+    "kamailio-uml-short": (
+        "10 phones over IPv4 and TCP, IPsec (userspace), hmac-sha-1-96, aes-cbc, against the Kamailio"
+        " lab (uml): from 0 to 10 registered at 2/s in 5 s; each of 10 de-registered and registered "
+        "again at 2/s in 5 s; calls between 10 registered at 1/s for 18 s, held 2 s (constant "
+        "arrivals, seed 1, 1 worker, at least 28 s)."
+    ),
     "kamailio-host-short": (
         "200 phones over IPv4 and TCP, in clear, against the Kamailio lab (host): from 0 to 200 "
         "registered at 25/s in 8 s; each of 200 de-registered and registered again at 20/s in 10 s; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import get_args
 
 from imsbench.cli.arguments import Commands, add_out
 from imsbench.cli.load import run_profile
@@ -12,6 +13,7 @@ from imsbench.host import addresses
 from imsbench.lab import keeper, packages, readiness
 from imsbench.lab.settings import Endpoint
 from imsbench.profile import Profile, load_profile
+from imsbench.profile.lab import Defect
 from imsbench.protocol.address import host_port
 from imsbench.run import configs, derive, execute, exits, find, topology
 from imsbench.run.display import Display
@@ -60,12 +62,19 @@ def _add_profile(action: argparse.ArgumentParser) -> None:
         default="",
         help="default: as the profile says",
     )
+    action.add_argument(
+        "--provoke",
+        action="append",
+        choices=get_args(Defect),
+        default=[],
+        help="a defect that its configuration else avoids, to see that it is noticed; may be repeated",
+    )
 
 
 def _load(arguments: argparse.Namespace) -> Profile:
     """The profile, against the lab; RunRefused where this machine lacks its packages."""
     profile = load_profile(arguments.profile, execute.threshold_problem)
-    profile = derive.with_lab(profile, arguments.core, arguments.variant)
+    profile = derive.with_lab(profile, arguments.core, arguments.variant, arguments.provoke)
     if lacking := packages.advice(packages.missing()):
         raise RunRefused(lacking, exits.HOST_LACKS)
     return profile

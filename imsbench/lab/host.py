@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from imsbench.host.namespace import HostError, enter_private_directory
+from imsbench.host.xfrm import esp_refusal
 from imsbench.lab import configs, packages, processes, readiness
 from imsbench.lab.processes import Server
 from imsbench.lab.settings import LabError, LabSettings
@@ -46,6 +47,15 @@ class HostCore:
         enter_private_directory(str(Path(lab.folder).parent))
         Path(lab.folder).mkdir()
         return cls(lab)
+
+    @classmethod
+    def start_protected(cls, config: Mapping[str, Any]) -> HostCore:
+        """The same with the ESP of this machine's kernel (variant ``hosts``); HostError if it has none."""
+        if refusal := esp_refusal(4):
+            raise HostError(
+                f"{refusal}. Variant uml of the lab needs no ESP of this machine's kernel"
+            )
+        return cls.start(config)
 
     def problem(self) -> str:
         """What has ended a server; "" while all run."""

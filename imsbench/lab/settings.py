@@ -90,13 +90,15 @@ class LabSettings:
     min_expires_s: int = 30
     """Shortest that is granted, seconds."""
     expires_grace_s: int = 1
-    """What the P-CSCF keeps a contact beyond its expiry, seconds."""
+    """What the P-CSCF keeps a contact beyond its expiry, seconds: its associations are free then."""
     timer_interval_s: int = 1
     """How often the P-CSCF looks for expired contacts, seconds."""
     tcp_reuse_port: bool = True
     """False provokes a defect: requests to a phone's protected port leave in clear."""
     keep_sas_at_deregistration: bool = True
     """False provokes a defect: the 200 to a de-registration leaves in clear."""
+    await_vector: bool = True
+    """False provokes a defect: an answer faster than the vector is stored is challenged once more."""
 
     def __post_init__(self) -> None:
         for name in ("children", "tcp_children", "diameter_workers", "shared_memory_mb"):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -28,6 +29,13 @@ from imsbench.run.process import own_environment
 START_S = 150.0
 """How long the guest may take to serve: 100 sets of associations are 250 processes to it."""
 
+_SETTLE_S = 30.0
+"""How long it is waited for until it idles: a machine that is busy itself may never let it."""
+_IDLE_SHARE = 0.3
+"""Of its one CPU: below, it idles …"""
+_IDLE_OVER_S = 1.5
+"""… over this time."""
+_LOOK_S = 0.2
 _TAP = "tap0"
 _LINK = 63
 """Number of the link between the namespace and the guest, the last one there is."""
@@ -62,6 +70,7 @@ class UmlCore:
             configs.write(inside, folder)
             self._guest = uml.Guest(_job(inside), folder, tap=_TAP)
             readiness.wait_for("P-CSCF", lab.pcscf, START_S, self._check)
+            self._settle()
         except uml.UmlError as error:
             self.stop()
             raise HostError(f"user-mode Linux: {error}") from error
@@ -118,6 +127,21 @@ class UmlCore:
     def _check(self) -> None:
         if text := self.problem():
             raise LabError(text)
+
+    def _settle(self) -> None:
+        """Wait until the guest idles: it goes on starting processes when it answers already."""
+        before = self._usage
+        deadline = time.monotonic() + _SETTLE_S
+        while time.monotonic() < deadline:
+            time.sleep(_LOOK_S)
+            self._check()
+            now = self._usage
+            if now is None or before is None or now["at"] - before["at"] < _IDLE_OVER_S:
+                before = before or now
+                continue
+            if now["busy_s"] - before["busy_s"] < _IDLE_SHARE * (now["at"] - before["at"]):
+                return
+            before = now
 
     def _take(self, guest: uml.Guest) -> None:
         self._log = (self._log + _read(guest.output))[-_KEPT_BYTES:]

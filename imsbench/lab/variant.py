@@ -33,5 +33,9 @@ Starter = Callable[[Mapping[str, Any]], Core]
 whose links, addresses and routes are there; returns when it serves, raises LabError or OSError if it
 does not."""
 
-VARIANTS: dict[str, Starter] = {"host": HostCore.start, "uml": UmlCore.start}
+VARIANTS: dict[str, Starter] = {
+    "host": HostCore.start,
+    "hosts": HostCore.start_protected,
+    "uml": UmlCore.start,
+}
 """By the profile's ``target.variant``."""

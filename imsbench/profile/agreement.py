@@ -91,6 +91,9 @@ def _lab(target: Target, phones: Phones) -> Iterator[Disagreement]:
             "phones.ipsec",
             f"is off, but a lab of variant {target.lab.variant} is there for IPsec",
         )
+    in_clear = [name for name in target.lab.provoke if name != "second_challenge"]
+    if in_clear and not protected:
+        yield "target.lab.provoke", f"{', '.join(in_clear)}: there is no IPsec to do it wrong with"
 
 
 def _simulator(

@@ -20,6 +20,8 @@ LAB_ICSCF_PORT = 4060
 LAB_SCSCF_PORT = 6060
 """Ports of a lab's servers behind the P-CSCF."""
 _REPAIR_RATE = 50.0
+_HELD_S = 3.0
+"""How long a lab's P-CSCF holds the associations of an ended registration."""
 
 
 def population(profile: Profile) -> Population:
@@ -143,6 +145,9 @@ def lab_config(profile: Profile, node: Node) -> dict[str, Any]:
             "shared_memory_mb": lab.shared_memory_mb,
             "expires_s": target.expires,
             "min_expires_s": target.min_expires,
+            "tcp_reuse_port": "clear_requests" not in lab.provoke,
+            "keep_sas_at_deregistration": "clear_deregistration" not in lab.provoke,
+            "await_vector": "second_challenge" not in lab.provoke,
         },
     }
 
@@ -266,8 +271,16 @@ def _faults_config(faults: CallFaults) -> dict[str, Any]:
 
 
 def _ipsec_entries(profile: Profile) -> int:
-    """Sets of associations of a lab's P-CSCF: a refresh takes one more until the first has expired."""
-    return profile.target.lab.ipsec_entries or math.ceil(1.5 * profile.subscribers.count)
+    """Sets of associations of a lab's P-CSCF.
+
+    Those of an ended registration are held for some three seconds; those before a refresh until the
+    registration before it has expired, which a profile must say (``ipsec_entries``).
+    """
+    lab, count = profile.target.lab, profile.subscribers.count
+    if "small_pool" in lab.provoke:
+        return max(1, count // 2)
+    cycled = max((step.rate for step in profile.steps() if step.kind == "cycle"), default=0.0)
+    return lab.ipsec_entries or math.ceil(1.25 * count + _HELD_S * cycled)
 
 
 def _listen(simulator: Hss | Pcrf, address: str) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -59,13 +60,18 @@ def _drop_faults(values: dict[str, Any], kind: str) -> None:
     values["faults"] = [one for one in values["faults"] if PLAYED_BY[one["what"]] in played]
 
 
-def with_lab(profile: Profile, core: str, variant: str = "") -> Profile:
-    """The same load against this core of a lab; variant: where it runs, "" as the profile says.
+def with_lab(
+    profile: Profile, core: str, variant: str = "", provoke: Sequence[str] = ()
+) -> Profile:
+    """The same load against this core of a lab; variant: where it runs, "" as the profile says;
+    provoke: defects of it that the profile does not name.
 
     ProfileError where they do not go together.
     """
     values = with_target(profile, "lab").model_dump(mode="json")
-    values["target"]["lab"] |= {"core": core} | ({"variant": variant} if variant else {})
+    lab = values["target"]["lab"]
+    lab |= {"core": core} | ({"variant": variant} if variant else {})
+    lab["provoke"] = [*lab["provoke"], *provoke]
     return _validated(values, f"lab {core}")
 
 

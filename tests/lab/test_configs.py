@@ -96,8 +96,8 @@ PROTECTED = replace(LAB, ipsec=IpsecPool(20))
         (replace(PROTECTED, tcp_reuse_port=False), "tcp_reuse_port=yes", "tcp_reuse_port=no"),
         (
             replace(PROTECTED, keep_sas_at_deregistration=False),
-            'if ($(T_req($hdr(Expires))) != "0") pcscf_save("location");',
-            '\n        pcscf_save("location");',
+            "{s.replace,expires=0,expires=1}",
+            '\n    pcscf_save_pending("location");',
         ),
     ],
 )

@@ -1,0 +1,135 @@
+"""Kamailio with its P-CSCF in user-mode Linux: kernel ESP there, ours here, every procedure inside it.
+
+On the wire, read by tshark: each of a phone's four security associations carries packets, and nothing
+but ESP leaves from or reaches a protected port.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imsbench.lab import packages, uml
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LACKING = packages.advice(packages.missing()) or uml.missing()
+pytestmark = [
+    pytest.mark.net,
+    pytest.mark.tun,
+    pytest.mark.slow,
+    pytest.mark.skipif(LACKING != "", reason=LACKING),
+    pytest.mark.skipif(shutil.which("tshark") is None, reason="no tshark on this machine"),
+]
+
+PHONES = 4
+PROFILE = f"""
+name: guest
+subscribers: {{count: {PHONES}}}
+phones: {{ipsec: userspace, ealgs: [EALG]}}
+target:
+  kind: lab
+  lab: {{variant: uml, children: 1, ipsec_entries: 24, provoke: [PROVOKE]}}
+  expires: 30s
+  min_expires: 30s
+phases:
+  - fill: {{rate: 1, to: {PHONES}}}
+  - cycle: {{rate: 1}}
+"""
+CALLS = "  - calls: {rate: 0.5, duration: 20s, warm_up: 1s, hold: {mean: 1s}}\n"
+PCSCF = "198.19.0.10"
+FIRST_PROTECTED, LAST_PROTECTED = 40_000, 59_999
+
+
+def run(folder: Path, text: str, *arguments: str) -> tuple[dict[str, Any], str]:
+    """The result of a run, and what was printed."""
+    path = folder / "guest.yaml"
+    path.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "imsbench", "run", str(path), "--out", str(folder), *arguments],
+        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode in (0, 3), done.stdout + done.stderr  # 3: a machine too busy to vouch
+    (result,) = folder.glob("*_guest_lab/result.json")
+    return json.loads(result.read_text()), done.stdout
+
+
+def frames(capture: Path) -> list[list[str]]:
+    fields = ("ip.src", "ip.dst", "ip.proto", "esp.spi", "tcp.srcport", "tcp.dstport")
+    command = ["tshark", "-r", str(capture), "-T", "fields", "-E", "occurrence=f"]
+    for field in fields:
+        command += ["-e", field]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+def associations(capture: Path) -> dict[str, dict[tuple[str, str], int]]:
+    """Packets seen of each (destination, SPI), by phone."""
+    seen: dict[str, dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
+    for source, destination, protocol, spi, *_ in frames(capture):
+        if protocol == "50":
+            seen[source if destination == PCSCF else destination][destination, spi] += 1
+    return seen
+
+
+def in_clear(capture: Path) -> list[list[str]]:
+    """TCP outside ESP, from or to a port of an association."""
+    protected = {str(port) for port in range(FIRST_PROTECTED, LAST_PROTECTED + 1)} | {"6101"}
+    return [frame for frame in frames(capture) if protected & set(frame[4:6])]
+
+
+@pytest.mark.parametrize("ealg", ["null", "aes-cbc"])
+def test_every_procedure_succeeds_inside_four_associations(tmp_path: Path, ealg: str) -> None:
+    text = PROFILE.replace("EALG", f'"{ealg}"').replace("PROVOKE", "") + CALLS
+    capture = tmp_path / "guest.pcapng"
+    result, said = run(tmp_path, text, "--pcap", str(capture), "--pcap-phones", str(PHONES))
+    wanted = {"registration", "reregistration", "subscription", "deregistration"}
+    counts: dict[str, int] = defaultdict(int)
+    for step in result["steps"]:
+        for name, found in step["kpis"]["procedures"].items():
+            assert found["succeeded"] == found["attempted"], (name, step["failures"])
+            counts[name] += found["attempted"]
+    assert all(counts[name] for name in wanted), counts
+    called = result["steps"][-1]["kpis"]["calls"]
+    assert called["attempted"] > 0, said
+    seen = associations(capture)
+    assert len(seen) == PHONES
+    for phone, packets in seen.items():
+        ours = [n for (to, _), n in packets.items() if to == phone]
+        theirs = [n for (to, _), n in packets.items() if to == PCSCF]
+        # A cycle and a refresh: at least three sets of four, and all of them carried something.
+        assert min(len(ours), len(theirs)) >= 6, packets
+        assert min(ours + theirs) > 0
+    assert in_clear(capture) == []
+
+
+def test_the_guest_tells_what_its_processes_and_its_kernel_use(tmp_path: Path) -> None:
+    text = PROFILE.replace("EALG", '"null"').replace("PROVOKE", "")
+    text += "  - hold: {duration: 10s}\n"
+    result, said = run(tmp_path, text)
+    assert result["idle"]["kernel_memory_bytes"] > 10 << 20
+    held = result["steps"][-1]["sut"]
+    assert 0 < held["cpu_cores"] < 2, held
+    assert held["memory_kind"] == "pss"
+    assert held["processes"] > 2 * 24  # each entry of the pool has processes of its own
+    assert "Kernel memory per registered subscriber" in said
+
+
+@pytest.mark.parametrize(
+    ("defect", "sign"),
+    [
+        ("small_pool", "no Security-Server"),
+        ("clear_deregistration", "clear"),
+        ("clear_requests", "clear"),
+    ],
+)
+def test_a_defect_of_the_core_is_told_by_name(tmp_path: Path, defect: str, sign: str) -> None:
+    text = PROFILE.replace("EALG", '"null"').replace("PROVOKE", defect)
+    _, said = run(tmp_path, text)
+    assert sign in said
