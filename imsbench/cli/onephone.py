@@ -11,9 +11,11 @@ from rich.console import Console
 from imsbench.cli.arguments import Commands, add_pcap, add_profile, load
 from imsbench.cli.output import say
 from imsbench.profile import Profile
-from imsbench.run import derive, exits, network, observe, preflight, sidebyside, single
+from imsbench.report import ladder
+from imsbench.run import derive, exits, network, observe, preflight, single
 from imsbench.run.capture import CaptureOrder
 from imsbench.run.display import Display
+from imsbench.run.record import Json
 
 _PLAIN_WIDTH = 140
 """Columns of ladders that go to a file or a pipe."""
@@ -92,8 +94,7 @@ def _register(arguments: argparse.Namespace) -> int:
     with Display(say) as watch:
         pcap = CaptureOrder(arguments.pcap, 1) if arguments.pcap else None
         outcome = single.try_one_phone(profile, watch, pcap)
-    for ladder in outcome.ladders:
-        print("\n".join(single.ladder_lines(ladder)), end="\n\n")
+    _print_ladders(outcome.ladders)
     for line in outcome.captures:
         print(line)
     _print_conduct(outcome.conduct)
@@ -112,13 +113,12 @@ def _call(arguments: argparse.Namespace) -> int:
         pcap = CaptureOrder(arguments.pcap, 2) if arguments.pcap else None
         outcome = observe.call(profile, watch, pcap)
     if outcome.failures and not outcome.calls:
-        for ladder in outcome.registrations:
-            print("\n".join(single.ladder_lines(ladder)), end="\n\n")
+        _print_ladders(outcome.registrations)
     width = Console().width if sys.stdout.isatty() else _PLAIN_WIDTH
     for one in outcome.calls:
-        ladders = one["ladder"], one["callee_ladder"]
-        print("\n".join(sidebyside.side_by_side(*ladders, width)))
-        print("* travelled inside a security association", end="\n\n")
+        caller, callee = ladder.since_first(one["ladder"], one["callee_ladder"])
+        print("\n".join(ladder.side_by_side(caller, callee, width)))
+        print(ladder.PROTECTED, end="\n\n")
     for line in outcome.captures:
         print(line)
     _print_conduct(outcome.conduct)
@@ -127,6 +127,14 @@ def _call(arguments: argparse.Namespace) -> int:
         return exits.KEPT
     _print_failures(outcome.failures)
     return exits.BROKEN
+
+
+def _print_ladders(told: Sequence[Sequence[Json]]) -> None:
+    """Each by itself, from its own first line on."""
+    for lines in told:
+        (one,) = ladder.since_first(lines)
+        print("\n".join(ladder.one_phone(one)))
+        print(ladder.PROTECTED, end="\n\n")
 
 
 def _print_failures(failures: Sequence[single.Failure]) -> None:

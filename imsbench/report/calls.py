@@ -20,7 +20,16 @@ from imsbench.report.form import (
     table,
 )
 from imsbench.report.result import RunResult, StepResult
-from imsbench.report.tables import INTERVALS, Lines, Pair, define, invalid, marked, name_of, pairs
+from imsbench.report.tables import (
+    INTERVALS,
+    STRUCK,
+    Lines,
+    Pair,
+    define,
+    marked,
+    name_of,
+    pairs,
+)
 
 WARM_UP_BEYOND_HOLD_S = 128.0
 """What a warm-up lasts beyond the longest hold, to publish: no transaction of before is left."""
@@ -41,11 +50,8 @@ def calls(result: RunResult) -> Lines:
         return
     for _, members in groupby(shown, key=_population):
         yield from _population_table(result, list(members))
-    reasons = list(invalid(shown))
-    if reasons:
-        yield "Struck through, because the generator cannot vouch for it:"
-        yield ""
-        yield from reasons
+    if any(not done.valid for _, done in shown):
+        yield STRUCK
         yield ""
     yield from define(
         "session_setup_time", "session_setup_time_from_due", "session_establishment_success_rate",

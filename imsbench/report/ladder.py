@@ -1,34 +1,65 @@
-"""Message ladders as text: of one phone, or of both phones of a call side by side."""
+"""Message ladders as text: of one phone, or of both phones of a call side by side.
+
+A line has its time in milliseconds, the direction, "*" if it travelled inside a security association,
+and the message's first line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from imsbench.report.form import plain
 from imsbench.report.parts import LadderEntry
 
-COLUMN = 44
-"""Characters of one phone's column where two stand side by side."""
+WIDTH = 110
+"""Columns of a pair of ladders that go to a file."""
+PROTECTED = "* travelled inside a security association"
+"""What the asterisk says, for whoever prints ladders alone."""
+
+_LEFT, _RIGHT = "calling phone", "called phone"
+_NARROWEST = 20
+_FRAME = 17
+"""Columns for the time and the rules between."""
+
+
+def since_first(*ladders: Iterable[Mapping[str, Any]]) -> list[list[LadderEntry]]:
+    """Ladders as workers tell them, on one clock that begins with their first line."""
+    read = [[LadderEntry.model_validate(line) for line in ladder] for ladder in ladders]
+    start = min((line.at for ladder in read for line in ladder), default=0.0)
+    return [[line.model_copy(update={"at": line.at - start}) for line in ladder] for ladder in read]
 
 
 def one_phone(ladder: Sequence[LadderEntry]) -> Iterator[str]:
-    """One line a message: seconds, direction, "*" if it travelled protected, its first line."""
+    """One line a message."""
     for line in ladder:
-        yield f"{line.at:10.4f} {_arrow(line)} {plain(line.text)}"
+        yield f"{_time(line)} | {_message(line)}"
 
 
-def side_by_side(caller: Sequence[LadderEntry], callee: Sequence[LadderEntry]) -> Iterator[str]:
-    """Both phones of a call, in the order of one clock: the calling one left, the called one right."""
-    yield f"{'':10} {'calling phone':{COLUMN}}  called phone"
+def side_by_side(
+    caller: Sequence[LadderEntry], callee: Sequence[LadderEntry], width: int = WIDTH
+) -> Iterator[str]:
+    """Both phones of a call, the calling one left, in the order of one clock; no line is wider."""
+    if not caller and not callee:
+        return
+    column = max(_NARROWEST, (width - _FRAME) // 2)
+    yield f"{'':12} | {_LEFT:<{column}}| {_RIGHT}"
+    yield "-" * min(width, 2 * column + _FRAME)
     lines = [(line.at, 0, line) for line in caller] + [(line.at, 1, line) for line in callee]
-    for at, side, line in sorted(lines, key=lambda one: one[:2]):
-        text = _fit(f"{_arrow(line)} {plain(line.text)}")
-        yield f"{at:10.4f} {text}" if not side else f"{at:10.4f} {'':{COLUMN}}  {text}"
+    for _, side, line in sorted(lines, key=lambda one: one[:2]):
+        text = _fit(_message(line), column)
+        left, right = ("", text) if side else (text, "")
+        yield f"{_time(line)} | {left:<{column}}| {right}".rstrip()
 
 
-def _arrow(line: LadderEntry) -> str:
-    return f"{line.direction}{'*' if line.protected else ' '}"
+def _time(line: LadderEntry) -> str:
+    return f"{line.at * 1e3:9.1f} ms"
 
 
-def _fit(text: str) -> str:
-    return text if len(text) <= COLUMN else text[: COLUMN - 1] + "…"
+def _message(line: LadderEntry) -> str:
+    text = plain(line.text).removesuffix(" SIP/2.0").removeprefix("SIP/2.0 ")
+    return f"{line.direction} {'*' if line.protected else ' '} {text}"
+
+
+def _fit(text: str, column: int) -> str:
+    return text if len(text) < column else f"{text[: column - 2]}…"

@@ -24,6 +24,8 @@ from imsbench.report.result import RunResult, StepResult
 Lines = Iterator[str]
 Pair = tuple[Step, StepResult]
 
+STRUCK = "Struck through: the generator cannot vouch for it; “Generator health” says why."
+"""Under a table with rows that may not be used."""
 INTERVALS = (
     "In parentheses: 95 % intervals, Wilson's for rates, by order statistics for p99; “…” where too "
     "few samples bound it. A p99 stands from 100 samples on. A dash is undefined, not zero."
@@ -280,7 +282,7 @@ def _section(
     yield from table(headers, marked, right)
     yield ""
     if any(not done.valid for _, done in shown):
-        yield "Struck through: the generator cannot vouch for it; “Generator health” says why."
+        yield STRUCK
         yield ""
 
 

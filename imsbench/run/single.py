@@ -94,18 +94,6 @@ def farewell(who_has: str, whose: str, whom: str, *, deregistered: bool) -> str:
     )
 
 
-def ladder_lines(ladder: list[Json]) -> list[str]:
-    """A ladder as text: time from the first line, direction, protection, the message's first line."""
-    if not ladder:
-        return []
-    start = float(ladder[0]["at"])
-    return [
-        f"{(float(line['at']) - start) * 1e3:9.1f} ms  {line['direction']} "
-        f"{'[ESP] ' if line['protected'] else '      '}{line['text']}"
-        for line in ladder
-    ]
-
-
 def failures_of(profile: Profile, record: RunRecord) -> list[Failure]:
     """Every kind of failure of a run, with what to look at."""
     return [

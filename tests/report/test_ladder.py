@@ -1,12 +1,12 @@
-"""Two ladders on one clock, as the command prints them."""
+"""Ladders as commands and reports print them."""
 
 from __future__ import annotations
 
-from imsbench.run.sidebyside import side_by_side
+from imsbench.report.ladder import one_phone, side_by_side, since_first
 
 
 def line(at: float, direction: str, text: str, *, protected: bool = True) -> dict[str, object]:
-    """One message of a ladder."""
+    """One message of a ladder, as a worker tells it."""
     return {"at": at, "direction": direction, "text": text, "protected": protected}
 
 
@@ -14,11 +14,12 @@ CALLER = [
     line(1.0, "->", "INVITE sip:b SIP/2.0"),
     line(1.0105, "<-", "180 Ringing", protected=False),
 ]
-CALLEE = [line(1.002, "<-", "INVITE sip:b SIP/2.0"), line(1.003, "->", "180 Ringing")]
+CALLEE = [line(1.002, "<-", "INVITE sip:b"), line(1.003, "->", "SIP/2.0 180 Ringing")]
 
 
 def test_both_sides_stand_in_time_order_on_one_clock() -> None:
-    header, rule, *rows = side_by_side(CALLER, CALLEE, 80)
+    caller, callee = since_first(CALLER, CALLEE)
+    header, rule, *rows = side_by_side(caller, callee, 81)
     assert header.split("|")[1:] == [" calling phone".ljust(33), " called phone"]
     assert set(rule) == {"-"}
     assert [row.split("|")[0].strip() for row in rows] == ["0.0 ms", "2.0 ms", "3.0 ms", "10.5 ms"]
@@ -32,11 +33,20 @@ def test_both_sides_stand_in_time_order_on_one_clock() -> None:
 
 
 def test_no_line_is_wider_than_it_may_be() -> None:
-    long = [line(0.0, "->", "INVITE sip:" + "x" * 300 + " SIP/2.0")]
+    (long,) = since_first([line(0.0, "->", "INVITE sip:" + "x" * 300 + " SIP/2.0")])
     for width in (60, 80, 140):
         assert all(len(text) <= width for text in side_by_side(long, long, width))
-    assert "…" in side_by_side(long, [], 80)[2]
+    assert "…" in list(side_by_side(long, [], 80))[2]
+
+
+def test_one_phone_alone_is_whole_and_a_foreign_line_break_is_none() -> None:
+    (ladder,) = since_first([line(5.0, "->", "REGISTER sip:x"), line(5.5, "<-", "401\nNo")])
+    assert list(one_phone(ladder)) == [
+        "      0.0 ms | -> * REGISTER sip:x",
+        "    500.0 ms | <- * 401 No",
+    ]
 
 
 def test_no_messages_are_no_lines() -> None:
-    assert side_by_side([], [], 80) == []
+    assert list(side_by_side([], [])) == []
+    assert since_first([], []) == [[], []]
