@@ -151,8 +151,12 @@ def _population(pair: Pair) -> tuple[int, Calls, str]:
 
 def _beside(step: Step) -> str:
     """What runs beside the calls, for their heading."""
-    if step.beside is None or step.beside.kind != "cycle":
+    if step.beside is None or step.beside.kind == "hold":
         return ""
+    if step.beside.kind == "mix":
+        return ", other procedures beside them"
+    if step.beside.reattach == 1:
+        return f", re-attaching from another address at {spell_rate(step.beside.rate)}/s meanwhile"
     return f", de-registering and registering again at {spell_rate(step.beside.rate)}/s meanwhile"
 
 

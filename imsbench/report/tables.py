@@ -127,7 +127,7 @@ class RefreshRow:
     def during(self) -> str:
         """The steps in words."""
         first = self.pairs[0][0]
-        if first.kind != "calls":
+        if first.kind != "calls" or (first.beside is not None and first.beside.kind == "mix"):
             return name_of(first)
         return f"calls at {', '.join(spell_rate(step.rate) for step, _ in self.pairs)}/s"
 
@@ -154,12 +154,13 @@ def refresh_rows(result: RunResult) -> list[RefreshRow]:
     rows: list[RefreshRow] = []
     pooled: dict[int, RefreshRow] = {}
     for step, done in _with(result, "reregistration"):
-        row = pooled.get(step.registered) if step.kind == "calls" else None
+        mixed = step.beside is not None and step.beside.kind == "mix"
+        row = pooled.get(step.registered) if step.kind == "calls" and not mixed else None
         if row is not None:
             row.pairs.append((step, done))
             continue
         rows.append(RefreshRow([(step, done)]))
-        if step.kind == "calls":
+        if step.kind == "calls" and not mixed:
             pooled[step.registered] = rows[-1]
     return rows
 

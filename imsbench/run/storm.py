@@ -29,7 +29,7 @@ class BackOff:
     """How long a phone waits after a failed registration."""
 
     kind: str
-    """rfc5626: RFC 5626 §4.5 (which TS 24.229 §5.1.1.2 refers to, as we understand it); none: the retry."""
+    """rfc5626: RFC 5626 §4.5 (TS 24.229 §5.1.1.2 refers to it, as we understand it); none: the retry."""
     base_s: float
     """Doubled by each failure in a row."""
     most_s: float

@@ -1,12 +1,16 @@
-"""How a connection ended, in words."""
+"""How a connection ended, in words; and how it ends without one."""
 
 from __future__ import annotations
 
 import errno
+import select
+import socket
+from typing import Any
 
 import pytest
 
-from imsbench.engine.connection import cause_of
+from imsbench.engine.connection import Connection, cause_of
+from imsbench.engine.loop import Loop
 
 
 @pytest.mark.parametrize(
@@ -20,3 +24,46 @@ from imsbench.engine.connection import cause_of
 )
 def test_causes(number: int, cause: str) -> None:
     assert cause_of(OSError(number, "")) == cause
+
+
+class Refusing(socket.socket):
+    """A socket of a kernel that lets nobody repair it."""
+
+    def setsockopt(self, level: int, *rest: Any) -> None:
+        if level == socket.IPPROTO_TCP:
+            raise PermissionError(errno.EPERM, "not permitted")
+        super().setsockopt(level, *rest)
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_what_vanishes_tells_nobody(refused: bool) -> None:
+    """Where the kernel refuses, it is a reset, and the caller is told."""
+    causes: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        kind = Refusing if refused else socket.socket
+        near = kind(socket.AF_INET, socket.SOCK_STREAM)
+        near.connect(listener.getsockname())
+        near.setblocking(False)
+        far, _ = listener.accept()
+        with far:
+            far.settimeout(0.3)
+            loop = Loop()
+            connection = Connection(
+                loop,
+                near,
+                "open",
+                None,
+                lambda _c, _d: None,
+                lambda _c, cause: causes.append(cause),
+            )
+            assert connection.vanish() is not refused
+            assert connection.vanish()  # it is gone already
+            assert (connection.state, causes, near.fileno()) == ("closed", ["closed here"], -1)
+            if refused:
+                with pytest.raises(ConnectionResetError):
+                    far.recv(1)
+            else:
+                assert not select.select([far], [], [], 0.2)[0]
+                with pytest.raises(TimeoutError):
+                    far.recv(1)
+            loop.close()
