@@ -22,6 +22,11 @@ def with_target(profile: Profile, target: str) -> Profile:
 
     What the profile says of its own target stays where the new one is of the same kind.
     """
+    return _validated(_retargeted(profile, target), f"--target {target}")
+
+
+def _retargeted(profile: Profile, target: str) -> dict[str, Any]:
+    """The values of a profile against another target, not yet checked."""
     kind = target if target in _TARGET_KINDS else "external"
     values: dict[str, Any] = profile.model_dump(mode="json")
     old = values["target"]
@@ -47,7 +52,7 @@ def with_target(profile: Profile, target: str) -> Profile:
         elif kind != "external":
             simulator["listen"] = None
     _drop_faults(values, kind)
-    return _validated(values, f"--target {target}")
+    return values
 
 
 def _drop_faults(values: dict[str, Any], kind: str) -> None:
@@ -68,7 +73,7 @@ def with_lab(
 
     ProfileError where they do not go together.
     """
-    values = with_target(profile, "lab").model_dump(mode="json")
+    values = _retargeted(profile, "lab")
     lab = values["target"]["lab"]
     lab |= {"core": core} | ({"variant": variant} if variant else {})
     lab["provoke"] = [*lab["provoke"], *provoke]

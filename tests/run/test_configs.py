@@ -7,9 +7,10 @@ import json
 import pytest
 
 from imsbench.host import choose
+from imsbench.lab.settings import LabSettings
 from imsbench.profile import Profile, ProfileError, load_profile, parse_profile
 from imsbench.run import configs
-from imsbench.run.derive import one_phone, with_target
+from imsbench.run.derive import one_phone, with_lab, with_target
 from imsbench.run.network import plan
 from imsbench.run.topology import CORE, HSS, PCRF, Node
 from imsbench.subscriber import Population
@@ -208,3 +209,31 @@ simulators:
 phases: [{fill: {rate: 1, to: 4}}]
 """
     assert configs.awaited_connections(parse_profile(text)) == {"hss": 2, "pcrf": 1}
+
+
+LAB = load_profile("kamailio-host-short")
+
+
+def test_a_lab_has_hss_and_pcrf_and_is_waited_for_at_both() -> None:
+    assert configs.simulators_of(LAB) == ["hss", "pcrf"]
+    assert configs.awaited_connections(LAB) == {"hss": 2, "pcrf": 1}
+    assert configs.awaited_connections(QUICKSTART) == {}
+    config = configs.lab_config(LAB, Node())
+    assert config["variant"] == "host"
+    settings = LabSettings.from_config(config["lab"])
+    assert settings.pcrf is not None
+    assert settings.ipsec is None
+    assert (settings.expires_s, settings.min_expires_s) == (40, 30)
+    assert (settings.pcscf, settings.scscf.address) == (("198.19.0.10", 5060), "198.19.0.12")
+
+
+def test_a_profile_of_a_lab_keeps_its_own_lab_and_others_get_the_default() -> None:
+    large = load_profile("kamailio-host")
+    assert with_lab(large, "kamailio").target == large.target
+    with pytest.raises(ProfileError, match=r"phones\.ipsec"):
+        with_lab(large, "kamailio", "uml")
+    protected = with_lab(QUICKSTART, "kamailio", "uml")
+    assert (protected.target.kind, protected.target.lab.variant) == ("lab", "uml")
+    assert protected.target.expires == QUICKSTART.target.expires
+    config = configs.lab_config(protected, Node())
+    assert config["lab"]["ipsec"]["entries"] > 200  # a refresh takes one more

@@ -6,7 +6,13 @@ import ipaddress
 
 import pytest
 
-from imsbench.host.addresses import core_prefix, hss_address, pcrf_address, pcscf_address
+from imsbench.host.addresses import (
+    core_prefix,
+    hss_address,
+    lab_addresses,
+    pcrf_address,
+    pcscf_address,
+)
 from imsbench.run.topology import (
     CORE,
     HOST,
@@ -15,6 +21,7 @@ from imsbench.run.topology import (
     Topology,
     embedded,
     external,
+    standing,
     worker_name,
 )
 
@@ -96,3 +103,21 @@ def test_an_external_target_is_reached_through_the_host(ip_version: int) -> None
 def test_more_workers_than_links_are_refused() -> None:
     with pytest.raises(ValueError, match="64 links"):
         embedded(4, 63, hss=True, pcrf=True)
+
+
+def test_a_standing_lab_is_joined_with_the_host_where_its_phones_come_from() -> None:
+    topology = standing(4, hss=True, pcrf=True, core=lab_addresses(4))
+    assert_sound(topology)
+    assert topology.nodes[CORE].addresses == ["198.19.0.10", "198.19.0.11", "198.19.0.12"]
+    ((prefix, via),) = topology.nodes[HOST].routes
+    assert prefix == core_prefix(4)
+    assert [link.name for link in topology.nodes[HOST].links] == ["imslab0"]
+    (host_end,) = topology.nodes[HOST].links
+    assert ("198.18.0.0/16", host_end.address) in topology.nodes[CORE].routes
+    assert via != host_end.address
+
+
+def test_the_links_of_runs_beside_a_standing_lab_have_other_addresses() -> None:
+    lab = {link.address for link in standing(4, hss=True, pcrf=True, core=[]).nodes[HOST].links}
+    runs = {link.address for link in external(4, 16).nodes[HOST].links}
+    assert not lab & runs
