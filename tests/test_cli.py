@@ -28,12 +28,12 @@ def imsbench(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[s
 def test_help_names_every_command_and_exit_code() -> None:
     done = imsbench("--help")
     assert done.returncode == 0
-    for command in ("demo", "run", "check", "register", "report", "enter", "hss", "core"):
+    for command in ("demo", "run", "check", "register", "report", "show", "enter", "hss", "core"):
         assert f"\n    {command} " in done.stdout
     assert "5 the host lacks something" in " ".join(done.stdout.split())
 
 
-@pytest.mark.parametrize("command", ["demo", "run", "check", "register", "report", "enter"])
+@pytest.mark.parametrize("command", ["demo", "run", "check", "register", "report", "show", "enter"])
 def test_every_command_has_its_help(command: str) -> None:
     done = imsbench(command, "--help")
     assert done.returncode == 0

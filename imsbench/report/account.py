@@ -1,4 +1,4 @@
-"""What stands behind the numbers: the generator, the HSS simulator, and whether counts add up."""
+"""The simulators: what HSS and PCRF answered, and how fast."""
 
 from __future__ import annotations
 
@@ -6,79 +6,14 @@ from collections.abc import Iterator, Mapping
 
 from imsbench.histogram import Histogram
 from imsbench.report.form import (
-    DASH,
     cell,
     spell_time,
     table,
 )
 from imsbench.report.health import p99
-from imsbench.report.ladder import one_phone, side_by_side
-from imsbench.report.parts import CommandResult, Failure, SimulatorResult
-from imsbench.report.result import RunResult, StepResult
-from imsbench.report.tables import Lines, name_of, pairs
-
-_NAMES = {
-    "registration": "registration",
-    "reregistration": "re-registration",
-    "deregistration": "de-registration",
-    "subscription": "subscription",
-    "subscription_refresh": "subscription refresh",
-    "call": "call",
-}
-
-
-def failures(result: RunResult) -> Lines:
-    """Every failure by step, procedure, stage and cause, and the first ladder of each kind."""
-    rows: list[list[str]] = []
-    ladders: list[str] = []
-    for step, done in pairs(result):
-        known = {(f.procedure, f.stage, f.cause): f for f in done.failures}
-        for procedure, (stage, cause), count in _counted(done):
-            first = known.get((procedure, stage, cause))
-            detail = cell(first.detail) if first and first.detail else DASH
-            row = [name_of(step), _NAMES[procedure], cell(stage), cell(cause), f"{count:,}"]
-            rows.append([*row, detail])
-            if first and (first.ladder or first.callee_ladder):
-                ladders += _ladder(name_of(step), first)
-    yield "## Failures"
-    yield ""
-    if not rows:
-        yield "None."
-        return
-    headers = ("During", "Procedure", "Stage", "Cause", "Count", "First: what the far end said")
-    yield from table(headers, rows, "llllr")
-    if ladders:
-        yield ""
-        yield "The first of each kind; times are seconds from the instant at which it was due,"
-        yield "“*” marks what travelled inside a security association."
-        yield from ladders
-
-
-def _counted(done: StepResult) -> Iterator[tuple[str, tuple[str, str], int]]:
-    """Procedure, (stage, cause) and count of every kind of failure in a step."""
-    for procedure, part in done.kpis.procedures.items():
-        for kind, count in sorted(part.failures.items()):
-            yield procedure, kind, count
-    for kind, count in sorted(done.kpis.sessions.failures.items()):
-        yield "call", kind, count
-
-
-def _ladder(during: str, failure: Failure) -> Iterator[str]:
-    phones = f"phone {failure.phone:,}"
-    if failure.callee is not None:
-        phones = f"phone {failure.phone:,} calls phone {failure.callee:,}"
-    yield ""
-    yield (
-        f"{_NAMES.get(failure.procedure, cell(failure.procedure))}, {cell(failure.stage)}: "
-        f"{cell(failure.cause)} ({phones}; {during})"
-    )
-    yield ""
-    yield "```text"
-    if failure.callee is None:
-        yield from one_phone(failure.ladder)
-    else:
-        yield from side_by_side(failure.ladder, failure.callee_ladder)
-    yield "```"
+from imsbench.report.parts import CommandResult, SimulatorResult
+from imsbench.report.result import RunResult
+from imsbench.report.tables import Lines, pairs
 
 
 def hss(result: RunResult) -> Lines:

@@ -10,6 +10,7 @@ from imsbench.report import (
     calls,
     conduct,
     expected,
+    failures,
     health,
     loads,
     setup,
@@ -48,7 +49,7 @@ def render(result: RunResult) -> str:
         _head, _verdict, tables.registrations, loads.storms, tables.reregistrations, calls.calls,
         calls.others, loads.mixes, udp.udp,
         system.memory, system.limits, system.host, tables.deregistrations, tables.subscriptions,
-        account.failures, injected, conduct.conduct, _thresholds, health.generator, account.hss,
+        failures.failures, injected, conduct.conduct, _thresholds, health.generator, account.hss,
         account.pcrf, expected.expectations, signature.signature, setup.setup,
     )  # fmt: skip
     blocks = ("\n".join(section(result)).rstrip() for section in sections)

@@ -92,7 +92,7 @@ def _observe(profile: Profile, watch: Watcher) -> Signature | None:
 
 def render(path: Path) -> str:
     """The Markdown report of a result on disk; RunRefused if it is none."""
-    return markdown.render(_read(path))
+    return markdown.render(stored_result(path))
 
 
 def published(path: Path) -> str:
@@ -100,14 +100,15 @@ def published(path: Path) -> str:
 
     What the file says of itself (``publishable``) is not believed: the result is looked at anew.
     """
-    result = _read(path)
+    result = stored_result(path)
     if against := objections(result):
         why = "\n".join(f"  - {reason}" for reason in against)
         raise RunRefused(f"{path}: may not be published:\n{why}", UNVOUCHED)
     return publish(result)
 
 
-def _read(path: Path) -> RunResult:
+def stored_result(path: Path) -> RunResult:
+    """The result on disk; RunRefused if it is none."""
     try:
         return read_result(path)
     except ResultError as error:

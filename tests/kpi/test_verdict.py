@@ -17,7 +17,7 @@ from imsbench.kpi.verdict import (
     judge_step,
 )
 from imsbench.profile.limits import Limits
-from imsbench.report import account
+from imsbench.report import failures
 from tests.kpi.outcomes import call, failure, success
 
 
@@ -214,4 +214,4 @@ def test_loop_lag_is_judged_by_itself() -> None:
 
 def test_every_procedure_has_a_name() -> None:
     assert set(verdict_module._NAMES) == set(PROCEDURES)
-    assert set(account._NAMES) >= set(PROCEDURES)
+    assert set(failures.NAMES) >= set(PROCEDURES)
