@@ -151,3 +151,29 @@ def test_the_sentence_tells_every_load() -> None:
         "refreshes at 4/s on average of 100 registered 10 s long",
     ):
         assert part in text
+
+
+def test_which_steps_are_the_same_all_along_and_where_phones_move() -> None:
+    calls = "duration: 10s, warm_up: 0s, hold: {mean: 1s}"
+    slope = "[[0s, 1], [10s, 2]]"
+    cases = {
+        "cycle: {rate: 10}": (True, False),
+        "cycle: {rate: 10, reattach: 0.1}": (True, True),
+        "cycle: {rate: {from: 1, to: 10}}": (False, False),
+        "cycle: {rate: {burst: 5, every: 1s}}": (False, False),
+        "reattach: {rate: 10}": (True, True),
+        "storm: {}": (False, False),
+        f"calls: {{rate: 1, {calls}}}": (True, False),
+        f"calls: {{rate: {{from: 1, to: 2}}, {calls}}}": (False, False),
+        f"together: [{{calls: {{rate: 1, {calls}}}}}, {{reattach: {{rate: 10}}}}]": (True, True),
+        "busy_hour: {duration: 10s, calls: {hold: {mean: 1s}}}": (True, True),
+        "busy_hour: {duration: 10s, reattaches: 0, calls: {hold: {mean: 1s}}}": (True, False),
+        f"load: {{rates: {{refreshes: {slope}}}}}": (False, False),
+        f"load: {{rates: {{calls: {slope}, reattaches: {slope}}}, calls: {{hold: {{mean: 1s}}}}}}": (
+            False,
+            True,
+        ),
+    }
+    for phase, wanted in cases.items():
+        step = profile("fill: {rate: 50, to: 100}", phase).steps()[1]
+        assert (step.uniform, step.moves) == wanted, phase

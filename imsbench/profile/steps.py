@@ -84,7 +84,9 @@ class Step:
     @property
     def uniform(self) -> bool:
         """Whether its load is the same all along, so that its two halves must agree."""
-        return self.kind not in ("fill", "storm") and not self.points
+        changes = self.points or self.burst or any(offer.pace.points for offer in self.offers)
+        beside = self.beside is None or self.beside.uniform
+        return self.kind not in ("fill", "storm") and not changes and beside
 
     @property
     def registrations(self) -> int:

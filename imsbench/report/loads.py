@@ -38,7 +38,7 @@ def storms(result: RunResult) -> Lines:
         f"- **{CURVE[0]:.0%} to All**: from the instant at which the first phone could come back until "
         "that share of the phones that were gone was registered; the whole curve is in result.json."
     )
-    yield from (f"- **{name_of(step)}**: {_how(step)}" for step, _ in shown)
+    yield from (f"- **{name_of(step)}**: {how(step)}" for step, _ in shown)
 
 
 def _struck(shown: Sequence[Pair]) -> Lines:
@@ -70,7 +70,8 @@ def _when(recovery: Recovery, share: float) -> float | None:
     return recovery.registered.quantile(share * whole / back)
 
 
-def _how(step: Step) -> str:
+def how(step: Step) -> str:
+    """A storm in words."""
     storm = step.storm
     assert storm is not None
     target = "held all it had of them" if storm.core == "kept" else "forgot them all then"

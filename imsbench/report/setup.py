@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from imsbench.profile import Profile, spell_duration, spell_protection
-from imsbench.report import account, system
+from imsbench.report import account, loads, system
 from imsbench.report.form import DASH, spell_bytes, spell_share, spell_time
 from imsbench.report.parts import SimulatorResult
 from imsbench.report.result import RunResult
@@ -44,6 +44,7 @@ def _rows(result: RunResult) -> Iterator[Row]:
         yield _simulator("Policy", "Rx", result.pcrf, pcrf_errors, result)
         yield "Media", "Not carried: calls are signalling only", PROFILE
     yield "Arrivals", _arrivals(profile), PROFILE
+    yield from _loads(profile)
     yield "Seed", f"{result.seed}", PROFILE
 
 
@@ -62,6 +63,24 @@ def _arrivals(profile: Profile) -> str:
     if any(step.points for step in steps):
         said.append("changing rates by the area under them")
     return "; ".join(said)
+
+
+def _loads(profile: Profile) -> Iterator[Row]:
+    """What storms, busy hours and loads over time are made of."""
+    for step in profile.steps():
+        if step.storm is not None:
+            yield "Storm", f"{step.title}: {loads.how(step)}", PROFILE
+    for phase in profile.phases:
+        if phase.busy_hour is not None:
+            hour = phase.busy_hour
+            counts = ("answered", "busy", "unanswered", "refreshes", "reattaches", "power_cycles")
+            said = ", ".join(f"{getattr(hour, name):g} {name.replace('_', ' ')}" for name in counts)
+            times = f", all times {hour.scale:,g}" if hour.scale != 1 else ""
+            yield "Busy hour", f"Per subscriber and hour: {said}{times}", PROFILE
+        if phase.load is not None:
+            names = ", ".join(phase.load.rates.given)
+            where = phase.load.csv or "the profile"
+            yield "Load over time", f"Rates of {where}, joined by straight lines: {names}", PROFILE
 
 
 def _machines(result: RunResult) -> Iterator[Row]:

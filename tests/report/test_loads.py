@@ -115,6 +115,13 @@ def test_the_whole_report_is_of_the_result_alone(result: RunResult) -> None:
     assert ("two IPv4 addresses per phone" in render(result)) == (result.steps[1].offered != {})
 
 
+def test_the_test_setup_says_what_they_are_made_of() -> None:
+    assert "| Storm " in render(stormy(200))
+    text = render(busy())
+    assert "0.75 answered, 0.25 busy, 0 unanswered, 2 refreshes, 0.5 reattaches" in text
+    assert "0.5 power cycles, all times 10" in text
+
+
 def test_reports_without_either_say_nothing_of_them() -> None:
     assert not list(loads.storms(hand_made()))
     assert not list(loads.mixes(hand_made()))
