@@ -9,6 +9,7 @@ the guest as its command's output; what its processes and its kernel use, as its
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -26,7 +27,7 @@ from imsbench.lab.host import HostCore
 from imsbench.lab.settings import LabError, LabSettings
 from imsbench.run.process import own_environment
 
-START_S = 150.0
+START_S = 240.0
 """How long the guest may take to serve: 100 sets of associations are 250 processes to it."""
 
 _SETTLE_S = 30.0
@@ -50,6 +51,12 @@ _QUEUE_LENGTH = 5_000
 """Packets that may wait for the guest, which has one CPU for everything."""
 _KEPT_BYTES = 1 << 18
 """Of the log, and of readings that are not whole yet."""
+
+
+_ADD_STATE = ("ip", "xfrm", "state", "add")
+_INTEGRITY = (("hmac(sha1)", f"0x{bytes(20).hex()}"), ("hmac(md5)", f"0x{bytes(16).hex()}"))
+_CIPHERS = (("ecb(cipher_null)", ""), ("cbc(aes)", f"0x{bytes(16).hex()}"))
+"""What Kamailio's P-CSCF takes, with keys of the right length."""
 
 
 class UmlCore:
@@ -181,9 +188,35 @@ def _job(lab: LabSettings) -> uml.Job:
             ["ip", "link", "set", "vec0", "up", "txqueuelen", str(_QUEUE_LENGTH)],
             ["ip", "route", "add", "default", "via", near, "src", lab.pcscf.address],
             ["mkdir", _RUNTIME],
+            *_crypto(),
         ],
         readings=[sys.executable, "-P", "-m", "imsbench.lab.readings", "kamailio"],
     )
+
+
+def _crypto() -> list[list[str]]:
+    """Commands that make a guest's kernel look for the algorithms of associations now.
+
+    It starts a process for each one that it looks for: else the first phones wait seconds for that.
+    """
+    ends = ["src", "192.0.2.1", "dst", "192.0.2.2", "proto", "esp", "spi"]
+    kinds = enumerate(itertools.product(_INTEGRITY, _CIPHERS), 256)
+    commands = [
+        [
+            *_ADD_STATE,
+            *ends,
+            str(spi),
+            "mode",
+            "transport",
+            "auth-trunc",
+            *auth,
+            "96",
+            "enc",
+            *cipher,
+        ]
+        for spi, (auth, cipher) in kinds
+    ]
+    return [*commands, ["ip", "xfrm", "state", "flush"]]
 
 
 def _read(descriptor: int) -> bytes:

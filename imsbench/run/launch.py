@@ -17,7 +17,7 @@ from imsbench.run.crew import START_S, Crew
 from imsbench.run.events import Stage, Watcher
 from imsbench.run.exits import BROKEN, RunRefused
 
-LAB_S = 180.0
+LAB_S = 300.0
 """How long the core of a lab may take to serve: in user-mode Linux it starts slowly."""
 CORE_S = 60.0
 """How long a core may take to connect to our HSS."""

@@ -53,7 +53,7 @@ def run(folder: Path, text: str, *arguments: str) -> tuple[dict[str, Any], str]:
     path.write_text(text)
     done = subprocess.run(
         [sys.executable, "-m", "imsbench", "run", str(path), "--out", str(folder), *arguments],
-        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode in (0, 3), done.stdout + done.stderr  # 3: a machine too busy to vouch
     (result,) = folder.glob("*_guest_lab/result.json")
