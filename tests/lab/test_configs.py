@@ -153,3 +153,9 @@ def test_settings_come_back_from_a_control_channel() -> None:
         LabSettings.from_config(config | {"unknown": 1})
     with pytest.raises(ValueError, match="children"):
         LabSettings.from_config(config | {"children": 0})
+
+
+def test_an_early_answer_is_tried_again_unless_its_defect_is_provoked() -> None:
+    tries = "usleep("
+    assert tries in configs.render(LAB)["scscf.cfg"]
+    assert tries not in configs.render(replace(LAB, await_vector=False))["scscf.cfg"]

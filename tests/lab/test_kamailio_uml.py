@@ -33,6 +33,7 @@ PROFILE = f"""
 name: guest
 subscribers: {{count: {PHONES}}}
 phones: {{ipsec: userspace, ealgs: [EALG]}}
+generator: {{arrivals: constant}}
 target:
   kind: lab
   lab: {{variant: uml, children: 1, ipsec_entries: 24, provoke: [PROVOKE]}}

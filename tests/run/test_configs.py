@@ -237,3 +237,61 @@ def test_a_profile_of_a_lab_keeps_its_own_lab_and_others_get_the_default() -> No
     assert protected.target.expires == QUICKSTART.target.expires
     config = configs.lab_config(protected, Node())
     assert config["lab"]["ipsec"]["entries"] > 200  # a refresh takes one more
+
+
+PROTECTED_LAB = """
+name: guest
+subscribers: {count: 100}
+target: {kind: lab, lab: {variant: uml%s}}
+phases: [{fill: {rate: 5, to: 100}}, {cycle: {rate: [10, 40]}}]
+"""
+
+
+def lab_of(fields: str) -> dict[str, object]:
+    profile = parse_profile(PROTECTED_LAB % fields)
+    settings: dict[str, object] = configs.lab_config(profile, Node())["lab"]
+    return settings
+
+
+@pytest.mark.parametrize(
+    ("fields", "entries"),
+    [
+        (
+            "",
+            125 + 120,
+        ),  # a quarter more than phones, and those of three seconds of the fastest cycle
+        (", ipsec_entries: 300", 300),
+        (", provoke: [small_pool]", 50),
+        (", ipsec_entries: 300, provoke: [small_pool]", 50),
+    ],
+)
+def test_a_lab_has_associations_for_its_phones_and_those_that_left(
+    fields: str, entries: int
+) -> None:
+    assert lab_of(fields)["ipsec"] == {"entries": entries}
+
+
+@pytest.mark.parametrize(
+    ("defect", "switch"),
+    [
+        ("clear_requests", "tcp_reuse_port"),
+        ("clear_deregistration", "keep_sas_at_deregistration"),
+        ("second_challenge", "await_vector"),
+    ],
+)
+def test_a_provoked_defect_is_one_switch_of_the_core(defect: str, switch: str) -> None:
+    sound, provoked = lab_of(""), lab_of(f", provoke: [{defect}]")
+    assert sound[switch] is True
+    assert {name for name in sound if sound[name] != provoked[name]} == {switch}
+
+
+def test_the_command_line_adds_defects_to_those_of_the_profile() -> None:
+    profile = parse_profile(PROTECTED_LAB % ", provoke: [small_pool]")
+    derived = with_lab(profile, "kamailio", "", ["clear_requests"])
+    assert derived.target.lab.provoke == ("small_pool", "clear_requests")
+    with pytest.raises(ProfileError, match="there is no IPsec to do it wrong with"):
+        parse_profile(
+            "name: x\nsubscribers: {count: 1}\nphones: {ipsec: 'off'}\n"
+            "target: {kind: lab, lab: {provoke: [clear_requests]}}\n"
+            "phases: [{fill: {rate: 1, to: 1}}]\n"
+        )

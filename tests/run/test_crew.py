@@ -144,3 +144,14 @@ def test_children_die_with_a_killed_coordinator() -> None:
     while is_running(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not is_running(pid)
+
+
+def test_every_message_is_heard_whoever_waits_for_it() -> None:
+    heard: list[tuple[str, object]] = []
+    crew = Crew(hear=lambda name, message: heard.append((name, message["type"])))
+    try:
+        start(crew, "serve")
+        crew.wait(["worker-0"], "ready", 20.0)
+    finally:
+        crew.end()
+    assert [kind for _, kind in heard][:2] == ["namespace", "ready"]

@@ -217,3 +217,47 @@ def test_a_target_that_is_gone_says_so(tmp_path: Path) -> None:
     assert (told["cpu_cores"], told["memory_rss_bytes"]) == (None, None)
     assert "none of its processes is there" in told["note"]
     assert "memory" in told["note"]
+
+
+def told_at(at: float, cpu_s: float, *, kernel_bytes: int = 3 << 20) -> sut.Guest:
+    """A guest with one process, as its lab tells."""
+    values = {
+        "at": at,
+        "tree": [[7, 1, 100, cpu_s]],
+        "busy_s": 1.5 * cpu_s,
+        "memory_bytes": 5 << 20,
+        "kernel_bytes": kernel_bytes,
+    }
+    return sut.Guest.from_message(values)
+
+
+def test_a_guest_is_added_by_its_own_clock() -> None:
+    target = sut.Target(lambda: ())
+    target.told(told_at(50.0, 1.0))
+    usage = sut.Usage(target, 0.0, 10.0)
+    usage.look(0.0)
+    target.told(told_at(54.0, 3.0, kernel_bytes=4 << 20))
+    usage.look(10.0)
+    told = usage.close()
+    assert told["cpu_cores"] == pytest.approx(0.5)
+    assert told["host_cpu_cores"] == pytest.approx(0.75)
+    assert (told["memory_kind"], told["memory_rss_bytes"]) == ("pss", 5 << 20)
+    assert (told["processes"], told["kernel_memory_bytes"]) == (1, 4 << 20)
+    assert told["note"] == ""
+
+
+def test_a_guest_and_what_is_beside_it_are_one_target(busy_parent: tuple[int, int]) -> None:
+    parent, _ = busy_parent
+    target = sut.Target(lambda: [parent])
+    target.told(told_at(50.0, 1.0))
+    memory = target.memory()
+    assert memory is not None
+    assert memory.processes == 3
+    assert memory.size > 5 << 20
+    assert {one.pid for one in target.read().tree} > {parent}
+
+
+def test_a_target_on_this_machines_kernel_has_no_kernel_of_its_own() -> None:
+    assert (
+        used(sut.Target(lambda: [os.getpid()]), 0.0, with_cpu=False)["kernel_memory_bytes"] is None
+    )
