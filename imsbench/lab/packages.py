@@ -25,7 +25,9 @@ def missing(libraries: Sequence[str] = _LIBRARIES) -> list[str]:
     folder = module_folder(libraries)
     needed = {
         "kamailio": bool(folder) and program("kamailio") != "",
-        "kamailio-ims-modules": (Path(folder) / "ims_icscf.so").is_file() if folder else False,
+        "kamailio-ims-modules": bool(folder) and (Path(folder) / "ims_icscf.so").is_file(),
+        # ims_usrloc_scscf binds it, without any use of it here
+        "kamailio-presence-modules": bool(folder) and (Path(folder) / "presence.so").is_file(),
         "util-linux": program("unshare") != "",
     }
     return [package for package, there in needed.items() if not there]

@@ -29,18 +29,22 @@ def test_a_machine_with_everything_lacks_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = machine(
-        tmp_path, monkeypatch, programs="kamailio unshare", modules="tm.so ims_icscf.so"
+        tmp_path,
+        monkeypatch,
+        programs="kamailio unshare",
+        modules="tm.so ims_icscf.so presence.so",
     )
     assert packages.missing([library]) == []
     assert packages.module_folder([library]) == f"{library}/kamailio/modules"
     assert packages.advice([]) == ""
 
 
-def test_the_ims_modules_are_a_package_of_their_own(
+def test_ims_and_presence_are_packages_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = machine(tmp_path, monkeypatch, programs="kamailio unshare", modules="tm.so")
-    assert packages.missing([library]) == ["kamailio-ims-modules"]
+    extra = ["kamailio-ims-modules", "kamailio-presence-modules"]
+    assert packages.missing([library]) == extra
 
 
 def test_one_line_installs_all_that_is_missing(
@@ -48,7 +52,8 @@ def test_one_line_installs_all_that_is_missing(
 ) -> None:
     library = machine(tmp_path, monkeypatch, programs="", modules="")
     missing = packages.missing([library])
-    assert missing == ["kamailio", "kamailio-ims-modules", "util-linux"]
-    line = "sudo apt-get install --no-install-recommends kamailio kamailio-ims-modules util-linux"
+    modules = ["kamailio-ims-modules", "kamailio-presence-modules"]
+    assert missing == ["kamailio", *modules, "util-linux"]
+    line = f"sudo apt-get install --no-install-recommends kamailio {' '.join(modules)} util-linux"
     assert packages.advice(missing).endswith(line)
     assert packages.version() == ""
