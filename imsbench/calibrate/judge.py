@@ -113,16 +113,19 @@ def _time_row(q: float, from_due: Histogram, from_send: Histogram, expected_s: f
     )  # fmt: skip
 
 
-def stalled(result: RunResult, base: Base | None) -> list[Row]:
-    """A target that stands still in the middle of a fill: the times from due, by its known instants."""
+def stalled(result: RunResult, _base: Base | None) -> list[Row]:
+    """A target that stands still in the middle of a fill: the times from due, by its known instants.
+
+    What an attempt takes else is the median of the same run: most of them are not touched.
+    """
     (fault,) = result.timed_faults
     step, done = result.profile.steps()[0], result.steps[0]
-    if base is None or fault.at_s is None or fault.lasted_s is None:
+    from_due, from_send = time_of(result, REGISTRATIONS)
+    if fault.at_s is None or fault.lasted_s is None:
         return [Row("max from due", "time", nan, nan)]
     due_s = [number / step.rate for number in range(step.attempts)]
     end_s = fault.at_s + fault.lasted_s
-    times = truth.stalled(due_s, base.from_due.quantile(0.5), fault.at_s, end_s)
-    from_due, from_send = time_of(result, REGISTRATIONS)
+    times = truth.stalled(due_s, from_due.quantile(0.5), fault.at_s, end_s)
     allowed_s = STALL_SHARE * fault.lasted_s
     return [
         Row("p99 from due", "time", truth.quantile(times, 0.99), from_due.quantile(0.99), allowed_s,

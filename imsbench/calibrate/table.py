@@ -17,9 +17,9 @@ _NOTES = (
     "- **Truth** of a time: the same quantile without faults, with what was injected added to every "
     "attempt: the delays that were drawn, or what was configured for a peer times its transactions in "
     "an attempt (4 of Cx in a registration, 4 of Rx before the 180 of a call).",
-    "- **Truth** of a stall: an attempt that is due while the core stands still waits for its end; the "
-    "plan and the two instants give every attempt its time. That attempts wait for one another "
-    "afterwards is left out, hence 5 %.",
+    "- **Truth** of a stall: an attempt that is due while the core stands still waits for its end, and "
+    "then takes what the median of the run took; the plan and the two instants give every attempt its "
+    "time. That attempts wait for one another afterwards is left out, hence 5 %.",
     "- **Measured**: times count from the instant at which an attempt was due; **From send** is the "
     "same quantile from the first byte sent, as published KPIs count.",
     "- **Allowed**: counts exact, 1 ms at p50, 5 ms at p99, 5 % of a stall.",

@@ -551,6 +551,20 @@ def test_the_store_counts_the_registered_and_keeps_only_what_changed() -> None:
 # --- User-Data --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("registered", "count", "drawn"), [(80, 5, 5), (80, 60, 60), (3, 2, 2), (3, 9, 3), (0, 1, 0)]
+)
+def test_the_store_draws_so_many_of_the_registered(registered: int, count: int, drawn: int) -> None:
+    store = Store(100)
+    for n in range(registered):
+        store.change(n, state=State.REGISTERED)
+    store.change(99, state=State.UNREGISTERED)
+    found = store.draw(count, random.Random(1))
+    assert len(found) == len(set(found)) == drawn
+    assert set(found) <= set(range(registered))
+    assert store.draw(count, random.Random(1)) == found
+
+
 def test_user_data_names_the_implicit_set_and_bars_the_temporary_identity() -> None:
     root = fromstring(hss().answer(sar(T.REGISTRATION)).user_data)
     assert root.tag == "IMSSubscription"
