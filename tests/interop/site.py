@@ -173,8 +173,8 @@ class Sipp:
         ours that it calls).
         """
         self._folder = folder
-        (folder / "scenario.xml").write_text(_joined(parts))
-        _write_users(folder / "users.csv", population, pairs)
+        write_scenario(folder / "scenario.xml", parts)
+        write_users(folder / "users.csv", population, pairs)
         self._process = subprocess.Popen(
             [
                 SIPP, f"127.0.0.1:{core.port}", "-sf", str(folder / "scenario.xml"),
@@ -215,17 +215,17 @@ class Sipp:
             self._process.wait()
 
 
-def _joined(parts: list[str]) -> str:
-    """What stands in the scenarios of these files, as one."""
+def write_scenario(path: Path, parts: list[str]) -> None:
+    """What stands in the scenarios of these files here, as one."""
     bodies = []
     for part in parts:
         text = (FOLDER / f"{part}.xml").read_text()
         bodies.append(text[text.index("\n", text.index("<scenario")) : text.index("</scenario>")])
     head = '<?xml version="1.0" encoding="UTF-8"?>\n<scenario name="phone">'
-    return f"{head}{''.join(bodies)}</scenario>\n"
+    path.write_text(f"{head}{''.join(bodies)}</scenario>\n")
 
 
-def _write_users(path: Path, population: Population, pairs: list[tuple[int, int]]) -> None:
+def write_users(path: Path, population: Population, pairs: list[tuple[int, int]]) -> None:
     """IMSI, MSISDN, the MSISDN that is called, and the keyword that answers the challenge."""
     lines = ["SEQUENTIAL"]
     for theirs, ours in pairs:
