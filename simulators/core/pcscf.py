@@ -373,9 +373,6 @@ class Pcscf:
     def reset_connections(self, count: int | None, share: float | None) -> int:
         """Reset so many TCP connections that phones opened, or this share of them, at random."""
         there = [one for one in self.connections if one.kind != "own" and one.is_open]
-        there.sort(
-            key=lambda one: (one.peer_address, one.peer_port)
-        )  # a set has no order to repeat
         chosen = self._random.sample(there, min(wanted(count, share, len(there)), len(there)))
         for connection in chosen:
             connection.reset()
