@@ -13,6 +13,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from imsbench.profile.agreement import disagreements
+from imsbench.profile.conditions import unmatched
 from imsbench.profile.curves import Text, read_curves
 from imsbench.profile.expand import expand
 from imsbench.profile.faults import misplaced
@@ -156,8 +157,9 @@ def _unknown_name(name: str) -> Problem:
 
 def _threshold_problems(source: Source, problem_of: ThresholdProblem) -> Iterator[Problem]:
     thresholds = source.value.get("thresholds") if isinstance(source.value, dict) else None
-    for index, text in enumerate(thresholds if isinstance(thresholds, list) else ()):
+    for index, one in enumerate(thresholds if isinstance(thresholds, list) else ()):
         path = f"thresholds[{index}]"
+        text = one.get("that") if isinstance(one, dict) else one
         if isinstance(text, str) and (what := problem_of(text)):
             yield Problem(path, source.line_of(path), what)
 
@@ -179,11 +181,14 @@ def _problems(error: ValidationError, source: Source) -> Iterator[Problem]:
 
 
 def _misplaced(sections: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Timed faults outside the load, where the load and they are sound."""
-    faults, phases = sections.get("faults"), sections.get("phases")
-    generator = sections.get("generator")
-    if isinstance(faults, tuple) and isinstance(phases, tuple) and isinstance(generator, Generator):
-        yield from misplaced(faults, expand(phases, generator.arrivals))
+    """Timed faults and thresholds outside the load, where the load and they are sound."""
+    phases, generator = sections.get("phases"), sections.get("generator")
+    if not isinstance(phases, tuple) or not isinstance(generator, Generator):
+        return
+    steps = expand(phases, generator.arrivals)
+    for name, outside in (("faults", misplaced), ("thresholds", unmatched)):
+        if isinstance(found := sections.get(name), tuple):
+            yield from outside(found, steps)
 
 
 def _sound_sections(values: Mapping[str, object]) -> dict[str, object]:

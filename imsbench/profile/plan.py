@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from imsbench.profile.agreement import disagreements
+from imsbench.profile.conditions import ConditionField, unmatched
 from imsbench.profile.expand import expand
 from imsbench.profile.faults import TimedFault, misplaced
 from imsbench.profile.fields import Settings, Some
@@ -40,8 +41,8 @@ class Profile(Settings):
     """The load, in order."""
     faults: tuple[TimedFault, ...] = ()
     """What goes wrong on purpose at instants of the load, or of a step."""
-    thresholds: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
-    """What must hold in every step, such as "registration_time.p99 < 200ms"; read by the KPIs."""
+    thresholds: tuple[ConditionField, ...] = ()
+    """What must hold in every step, or during some, such as "registration_time.p99 < 200ms"."""
     generator: Generator = Generator()
     """The load generator itself."""
     search: Search = Search()
@@ -49,7 +50,10 @@ class Profile(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> Profile:
-        found = disagreements(dict(self)) or list(misplaced(self.faults, self.steps()))
+        found = disagreements(dict(self)) or [
+            *misplaced(self.faults, self.steps()),
+            *unmatched(self.thresholds, self.steps()),
+        ]
         if found:
             raise ValueError("; ".join(f"{path} {text}" for path, text in found))
         return self

@@ -27,6 +27,7 @@ from imsbench.report.tables import Lines, name_of
 _STATUS = {
     "complete": "The run is complete",
     "interrupted": "The run was interrupted",
+    "aborted": "The run was ended by a threshold",
     "target_died": "The target died within the run",
     "generator_failed": "The generator failed within the run",
 }
@@ -89,7 +90,7 @@ def _verdict(result: RunResult) -> Lines:
     yield from _calls_verdict(result)
     if result.thresholds:
         kept = sum(threshold.state == "kept" for threshold in result.thresholds)
-        names = [f"`{plain(t.text)}` {t.state}" for t in result.thresholds if t.state != "kept"]
+        names = [f"`{plain(t.title)}` {t.state}" for t in result.thresholds if t.state != "kept"]
         others = f": {'; '.join(names)}" if names else ""
         yield f"- Thresholds: {kept} of {len(result.thresholds)} kept{others}."
     valid = sum(step.valid for step in result.steps)
@@ -136,10 +137,13 @@ def _thresholds(result: RunResult) -> Lines:
     for judged in result.thresholds:
         broken = "; ".join(titles.get(index, f"step {index}") for index in judged.broken_in)
         worst = _worst(parse_threshold(judged.text), judged)
-        rows.append([f"`{plain(judged.text)}`", _STATE[judged.state], worst, broken])
+        rows.append([f"`{plain(judged.title)}`", _STATE[judged.state], worst, broken])
     yield from table(("Threshold", "Result", "Worst step", "Broken in"), rows, "llr")
     yield ""
-    yield "A threshold must hold in every step in which its number is defined; a p99 from 100 samples on."
+    yield (
+        "A threshold must hold in every step that it is for and in which its number is defined; a p99 "
+        "from 100 samples on."
+    )
 
 
 def _worst(threshold: Threshold, judged: ThresholdResult) -> str:

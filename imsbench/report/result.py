@@ -37,7 +37,7 @@ from imsbench.report.parts import (
 )
 from imsbench.report.versions import READ, SCHEMA_VERSION, upgraded
 
-Status = Literal["complete", "interrupted", "target_died", "generator_failed"]
+Status = Literal["complete", "interrupted", "aborted", "target_died", "generator_failed"]
 
 
 class ResultError(Exception):
@@ -125,12 +125,19 @@ class ThresholdResult(Part):
 
     text: Annotated[str, AfterValidator(_threshold)]
     """As the profile has it."""
+    during: str = ""
+    """In which steps it must hold, as the profile has it; empty: in all."""
     state: State
     """Over all steps."""
     steps: dict[int, float]
     """What was compared, by step; only steps in which it was defined."""
     broken_in: list[int] = Field(default_factory=list)
     """Steps that broke it."""
+
+    @property
+    def title(self) -> str:
+        """With the steps it is for."""
+        return f"{self.text} in {self.during}" if self.during else self.text
 
 
 class RunResult(Part):

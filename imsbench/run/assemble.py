@@ -12,14 +12,16 @@ from imsbench.histogram import Histogram
 from imsbench.kpi.halves import disagreements
 from imsbench.kpi.kpis import StepKpis
 from imsbench.kpi.statistics import Z_95, enough, quantile_interval
-from imsbench.kpi.thresholds import Threshold, overall, parse_thresholds
+from imsbench.kpi.thresholds import overall, parse_threshold
 from imsbench.kpi.verdict import (
+    INCOMPLETE,
     judge_response_time,
     judge_slowest_responses,
     judge_stall,
     judge_step,
 )
 from imsbench.profile import Hss, Pcrf, Profile, Step
+from imsbench.profile.conditions import Condition
 from imsbench.report.account import merged_times
 from imsbench.report.health import SOCKET_DROPS, segments_resent
 from imsbench.report.objections import objections
@@ -85,7 +87,7 @@ def assemble(
         workers=[WorkerResult.model_validate(told) for _, told in sorted(record.workers.items())],
         steady_faults=injected.steady_faults(record),
         timed_faults=injected.timed_faults(record),
-        thresholds=[_judge(threshold, record.steps) for threshold in _thresholds(profile)],
+        thresholds=[_judge(one, record.steps) for one in profile.thresholds],
         exit_code=KEPT,
     )
     reasons, findings = list[str](), list[str]()
@@ -245,15 +247,14 @@ def _second_batch(record: StepRecord | None) -> StepKpis | None:
     return kpis
 
 
-def _thresholds(profile: Profile) -> list[Threshold]:
-    return parse_thresholds(profile.thresholds)[0]
-
-
-def _judge(threshold: Threshold, steps: list[StepRecord]) -> ThresholdResult:
+def _judge(condition: Condition, records: list[StepRecord]) -> ThresholdResult:
+    threshold = parse_threshold(condition.that)
+    steps = [record for record in records if condition.applies(record.step)]
     states = {record.step.index: threshold.evaluate(record.kpis) for record in steps}
     values = {record.step.index: threshold.value(record.kpis) for record in steps}
     return ThresholdResult(
         text=threshold.text,
+        during=condition.during,
         state=overall(list(states.values())),
         steps={index: value for index, value in values.items() if value is not None},
         broken_in=[index for index, state in states.items() if state == "broken"],
@@ -331,6 +332,13 @@ def _exit_code(result: RunResult, so_far: int, unvouched: int) -> int:
         codes.append(BROKEN)
     if result.findings or any(step.findings for step in result.steps):
         codes.append(BROKEN)
-    if not result.valid:
+    if not _vouched(result):
         codes.append(unvouched)
     return gravest(codes)
+
+
+def _vouched(result: RunResult) -> bool:
+    """Whether the generator vouches for what was measured; a step that a threshold ended is cut short."""
+    if result.status != "aborted":
+        return result.valid
+    return not result.reasons and all(set(step.reasons) <= {INCOMPLETE} for step in result.steps)

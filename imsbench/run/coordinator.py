@@ -27,6 +27,7 @@ from imsbench.host.control import Message
 from imsbench.profile import Profile
 from imsbench.report.result import Status
 from imsbench.run import configs, network, sut, topology
+from imsbench.run.abort import Aborted
 from imsbench.run.capture import CaptureOrder
 from imsbench.run.crew import ChildLost, Crew, Interrupted
 from imsbench.run.events import Watcher
@@ -128,6 +129,8 @@ class Coordinator:
             self._mark("interrupted", "interrupted by a signal", INTERRUPTED)
         except ChildLost as lost:
             self._lost(lost)
+        except Aborted as error:
+            self._mark("aborted", str(error), BROKEN)
         except TargetUnreached as error:
             self._mark("interrupted", str(error), BROKEN)
             self._record.unreached = True

@@ -155,7 +155,7 @@ def _verdict(result: RunResult, record: RunRecord) -> list[str]:
         lines.append(f"Not complete: {result.reason}.")
     if record.output:
         lines += ["Its last words:", *(f"    {line}" for line in record.output.splitlines())]
-    lines += [f"Threshold {t.state}: {t.text}" for t in result.thresholds]
+    lines += [f"Threshold {t.state}: {t.title}" for t in result.thresholds]
     if result.valid:
         lines.append("The generator vouches for every row.")
     else:

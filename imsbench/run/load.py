@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from imsbench.host.control import Message
 from imsbench.profile import Profile
-from imsbench.run import configs, sut, tell, topology
+from imsbench.run import abort, configs, sut, tell, topology
 from imsbench.run.advice import advice
 from imsbench.run.crew import ChildLost, Crew
 from imsbench.run.events import Stage, StepEnded, StepStarted, Watcher
@@ -170,8 +170,11 @@ class Load:
                     missing.discard(name)
             self._check_target(record, list(ticks.values()))
             now = time.monotonic()
-            if usage is not None:
+            if usage is not None:  # no repair
                 usage.look(now)
+                evaluated_s = now - record.started_at - record.step.warm_up_s
+                told = [ticks.get(name, {}) for name in self._workers]
+                abort.check(self._profile, record.step, told, evaluated_s)
             if now - told_at >= 1.0:
                 told_at = now
                 self._watch(tell.progress(title, now - record.started_at, expected_s, ticks))

@@ -133,7 +133,7 @@ class RunRecord:
     timed_faults: dict[str, list[Json]] = field(default_factory=dict)
     """What the processes told last of the timed faults that have begun."""
     status: Status = "complete"
-    """"complete", "interrupted", "target_died" or "generator_failed"."""
+    """"complete", "interrupted", "aborted", "target_died" or "generator_failed"."""
     reason: str = ""
     """Why it is not complete, in one sentence."""
     output: str = ""

@@ -34,6 +34,7 @@ from imsbench.outcome import CallOutcome, Outcome
 from imsbench.phone.phone import Network, Phone
 from imsbench.phone.requests import answer_request
 from imsbench.profile import Profile
+from imsbench.run.abort import watched
 from imsbench.run.advice import UNREACHED_CAUSES
 from imsbench.run.calls import Calls
 from imsbench.run.capture import Tap
@@ -253,7 +254,9 @@ class Worker:
 
     def _tick(self, _argument: object) -> None:
         self._health.look()
-        counts = self._kpis.totals()
+        counts: Message = {**self._kpis.totals()}
+        if self._run is not None and not self._repair and watched(self._profile, self._run.step):
+            counts |= {"kpis": self._kpis.to_json(), "kpis_of": self._run.step.index}
         self._channel.send(
             "tick",
             step=self._phones.step,

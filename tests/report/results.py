@@ -126,7 +126,8 @@ def failing_cycle(profile: Profile) -> StepResult:
 
 def thresholds(profile: Profile, steps: list[StepResult]) -> list[ThresholdResult]:
     judged = []
-    for text in profile.thresholds:
+    for condition in profile.thresholds:
+        text = condition.that
         threshold = parse_threshold(text)
         states = [threshold.evaluate(done.kpis) for done in steps]
         values = [(done.index, threshold.value(done.kpis)) for done in steps]

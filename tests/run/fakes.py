@@ -55,6 +55,7 @@ class Fake:
                 failed=20 if absent else 0,
                 unreached=20 if absent else 0,
                 cause="refused" if absent else "",
+                **self.kpis_so_far(),
                 stalls=stalls,
             )
             for message in self.channel.receive():
@@ -65,10 +66,22 @@ class Fake:
                     self.channel.send("measured", commands={"UAR": {"count": 3}})
                 if message["type"] == "start_at":
                     self.running = message
-                    self.ends_at = message["at"] + (60.0 if self.behaviour == "slow" else STEP_S)
+                    self.ends_at = message["at"] + (
+                        60.0 if self.behaviour in ("slow", "breaking") else STEP_S
+                    )
             if self.running and time.monotonic() >= self.ends_at:
                 self.channel.send("step_done", **self.end_of_step(self.running))
                 self.running = None
+
+    def kpis_so_far(self) -> dict[str, Any]:
+        """A "breaking" worker's every registration fails from the beginning."""
+        if self.behaviour != "breaking" or not self.running:
+            return {}
+        kpis, at = StepKpis(), self.running["at"]
+        kpis.record(
+            Outcome("registration", 0, 0, at, at, at, at + 0.01, cause="403", stage="answer")
+        )
+        return {"kpis": kpis.to_json(), "kpis_of": step_of(self.running["step"]).index}
 
     def end_of_step(self, order: Message) -> dict[str, Any]:
         """Everybody succeeds; a "lossy" worker loses half its phones in its first fill."""

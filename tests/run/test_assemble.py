@@ -400,3 +400,42 @@ def test_a_step_whose_halves_differ_is_not_steady() -> None:
     page = render(RunResult.from_json(result.to_json()))
     assert "| 200 registered (not steady) " in page
     assert "- Not steady: “200 registered, 50/s”: the mean registration time is 10 ms" in page
+
+
+SCOPED = parse_profile(
+    """
+name: small
+subscribers: {count: 200}
+phases:
+  - fill: {rate: 100, to: 200}
+  - cycle: {rate: 50}
+thresholds:
+  - {that: initial_registration_success_rate >= 99.9%, during: fill}
+  - {that: initial_registration_success_rate >= 50%, during: cycle, abort: true}
+"""
+)
+
+
+def test_a_threshold_is_judged_in_its_steps_alone() -> None:
+    record = run_record(step_record(SCOPED, 0), step_record(SCOPED, 1, failed=2))
+    record.workers["worker-0"]["registered"] = 198
+    record.simulators["hss"]["registered"] = record.simulators["core"]["registered"] = 198
+    result = assemble(SCOPED, record, "folder")
+    assert [(one.state, sorted(one.steps)) for one in result.thresholds] == [
+        ("kept", [0]), ("kept", [1]),
+    ]  # fmt: skip
+    assert result.exit_code == 0
+    page = render(RunResult.from_json(result.to_json()))
+    assert "`initial_registration_success_rate >= 99.9% in fill`" in page
+
+
+def test_a_run_that_a_threshold_ended_is_exit_1_unless_the_generator_was_at_fault() -> None:
+    record = run_record(step_record(SCOPED, 0), step_record(SCOPED, 1, failed=150))
+    record.status, record.exit_code, record.reason = "aborted", 1, "the threshold “…” was broken"
+    record.steps[1].complete = False
+    result = assemble(SCOPED, record, "folder")
+    assert (result.status, result.exit_code, result.publishable) == ("aborted", 1, False)
+    assert result.steps[1].reasons == ["The step did not run to its end."]
+    assert "- The run was ended by a threshold: the threshold “…” was broken." in render(result)
+    record.steps[1].health[0]["cpu_s"] = 3.9
+    assert assemble(SCOPED, record, "folder").exit_code == 3

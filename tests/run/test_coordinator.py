@@ -29,11 +29,19 @@ phases:
 """
 
 
+ABORTING = (
+    PROFILE
+    + """thresholds:
+  - {that: initial_registration_success_rate >= 90%, abort: true}
+"""
+)
+
+
 @contextmanager
-def coordinator(**behaviours: str) -> Iterator[subprocess.Popen[str]]:
+def coordinator(profile: str = PROFILE, **behaviours: str) -> Iterator[subprocess.Popen[str]]:
     environment = os.environ | {f"FAKE_{name.upper()}": text for name, text in behaviours.items()}
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.run.drive", PROFILE],
+        [sys.executable, "-m", "tests.run.drive", profile],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -43,8 +51,8 @@ def coordinator(**behaviours: str) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
-def drive(**behaviours: str) -> dict[str, Any]:
-    with coordinator(**behaviours) as process:
+def drive(profile: str = PROFILE, **behaviours: str) -> dict[str, Any]:
+    with coordinator(profile, **behaviours) as process:
         out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
     assert children_of(process.pid) == []
@@ -148,6 +156,17 @@ def test_a_target_that_was_never_there_ends_the_run() -> None:
     )
     assert [step["complete"] for step in told["steps"]] == [False]
     assert told["steps"][0]["attempted"] == 20
+
+
+def test_a_broken_threshold_with_abort_ends_the_run_in_order() -> None:
+    told = drive(ABORTING, worker_0="breaking", worker_1="breaking")
+    assert (told["status"], told["exit_code"]) == ("aborted", 1)
+    assert told["reason"].startswith(
+        "the threshold “initial_registration_success_rate >= 90%” was broken after "
+    )
+    assert [step["complete"] for step in told["steps"]] == [False]
+    assert told["workers"] == ["worker-0", "worker-1"]
+    assert told["simulators"] == ["core", "hss", "pcrf"]
 
 
 def test_one_registration_and_the_target_is_there() -> None:

@@ -1,0 +1,78 @@
+"""Thresholds of a profile: texts, scopes, aborts, and what is wrong with them all at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from imsbench.profile import Profile, ProfileError, parse_profile
+from imsbench.run.execute import threshold_problem
+
+PROFILE = """
+name: scoped
+subscribers: {count: 100}
+phases:
+  - fill: {rate: 100, to: 100}
+  - cycle: {rate: [10, 20]}
+  - calls: {rate: 1, duration: 10s, hold: {mean: 1s}}
+thresholds:
+"""
+
+
+def parse(*thresholds: str) -> Profile:
+    lines = "".join(f"  - {text}\n" for text in thresholds)
+    return parse_profile(PROFILE + lines, threshold_problem=threshold_problem)
+
+
+@pytest.mark.parametrize(
+    ("during", "steps"),
+    [
+        ("fill", [0]), ("cycle", [1, 2]), ("cycle at 20/s", [2]), ("cycle at 600/min", [1]),
+        ("calls", [3]), ("step 1", [0]), ("step 4", [3]),
+    ],
+)  # fmt: skip
+def test_scopes(during: str, steps: list[int]) -> None:
+    profile = parse(f"{{that: registration_time.p99 < 1s, during: {during}}}")
+    (condition,) = profile.thresholds
+    assert [s.index for s in profile.steps() if condition.applies(s)] == steps
+    assert condition.title == f"registration_time.p99 < 1s in {during}"
+
+
+def test_a_text_alone_is_for_every_step_and_stays_a_text() -> None:
+    profile = parse(
+        "call_drop_rate < 0.1%", "{that: call_drop_rate < 1%, during: calls, abort: true}"
+    )
+    plain, scoped = profile.model_dump(mode="json")["thresholds"]
+    assert plain == "call_drop_rate < 0.1%"
+    assert scoped == {
+        "that": "call_drop_rate < 1%", "during": "calls", "abort": True, "after": "0s",
+    }  # fmt: skip
+    assert all(profile.thresholds[0].applies(step) for step in profile.steps())
+    assert Profile.model_validate(profile.model_dump(mode="json")) == profile
+
+
+def test_everything_wrong_is_told_at_once_with_its_line() -> None:
+    with pytest.raises(ProfileError) as told:
+        parse(
+            "{that: call_drop_rat < 1%}",
+            "{that: call_drop_rate < 1%, during: lunch}",
+            "{that: call_drop_rate < 1%, after: 3s}",
+            "{that: call_drop_rate < 1%, abrot: true}",
+            "{that: call_drop_rate < 1%, during: calls at 5/hour}",
+        )
+    found = {problem.path: (problem.line, problem.text) for problem in told.value.problems}
+    assert found["thresholds[0]"][0] == 9
+    assert "did you mean call_drop_rate?" in found["thresholds[0]"][1]
+    assert found["thresholds[1].during"] == (10, found["thresholds[1].during"][1])
+    assert '"cycle at 50/s", or "step 3"' in found["thresholds[1].during"][1]
+    assert "after is for a threshold with abort: true" in found["thresholds[2]"][1]
+    assert "did you mean abort?" in found["thresholds[3].abrot"][1]
+    assert found["thresholds[4].during"][0] == 13
+
+
+@pytest.mark.parametrize("during", ["storm", "hold", "cycle at 30/s", "step 5"])
+def test_a_scope_without_a_step_is_refused(during: str) -> None:
+    with pytest.raises(ProfileError) as told:
+        parse(f"{{that: call_drop_rate < 1%, during: {during}}}")
+    (problem,) = told.value.problems
+    assert (problem.path, problem.line) == ("thresholds[0].during", 9)
+    assert "the load has no such step: 4 of fill, cycle, calls" in problem.text
