@@ -159,3 +159,11 @@ def test_an_early_answer_is_tried_again_unless_its_defect_is_provoked() -> None:
     tries = "usleep("
     assert tries in configs.render(LAB)["scscf.cfg"]
     assert tries not in configs.render(replace(LAB, await_vector=False))["scscf.cfg"]
+
+
+def test_only_a_nonce_that_was_never_answered_is_worth_a_wait() -> None:
+    text = configs.render(LAB)["scscf.cfg"]
+    condition, _, _ = text.partition("usleep(")
+    assert condition.rstrip().endswith("$sht(answered=>$adn) == $null) {")
+    assert "$sht(answered=>$adn) = 1;" in text
+    assert f"autoexpire={LAB.expires_s + 60};" in text
