@@ -40,6 +40,6 @@ def _one(result: RunResult, kind: failures.Kind) -> list[str]:
             "",
             *ladder,
             "",
-            "seconds from the instant at which it was due; * inside a security association",
+            "times count from the instant at which it was due; * inside a security association",
         ]
     return told
