@@ -116,6 +116,12 @@ GOLDEN = {
         "and registered again at 10/s in 1 min 40 s, 25/s in 40 s and 50/s in 20 s (constant "
         "arrivals, seed 1, 1 worker, at least 2 min 50 s)."
     ),
+    "search-limiter": (
+        "2,000 phones over IPv4 and TCP, in clear, against the reference core: from 0 to 100 registered "
+        "at 30/s in 3.333 s; calls between 100 registered at 1/s for 1 min, held 2 s, and beside them "
+        "each of 100 de-registered and registered again at 3/s in 33.33 s (constant arrivals, seed 1, "
+        "1 worker, at least 1 min 3 s)."
+    ),
     "quickstart": (
         "200 phones over IPv4 and TCP, IPsec (auto), hmac-sha-1-96, no encryption, against the "
         "reference core: from 0 to 200 registered at 50/s in 4 s; each of 200 de-registered and "

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 import imsbench
-from imsbench.cli import calibrate, lab, load, onephone, other, report, show
+from imsbench.cli import calibrate, lab, load, onephone, other, report, search, show
 from imsbench.cli.output import complain, drop_output
 from imsbench.profile import ProfileError
 from imsbench.run import exits
@@ -59,6 +59,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"imsbench {imsbench.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for group in (load, onephone, lab, calibrate, report, show, other):
+    for group in (load, search, onephone, lab, calibrate, report, show, other):
         group.add(commands)
     return parser

@@ -15,7 +15,7 @@ from imsbench.cli.arguments import (
     load,
     positive,
 )
-from imsbench.cli.output import complain, drop_output, output_lost, print_markdown, say
+from imsbench.cli.output import finish, say
 from imsbench.profile import Profile, load_profile, shipped_profiles
 from imsbench.run import execute, exits, network, preflight
 from imsbench.run.capture import DEFAULT_PHONES, CaptureOrder
@@ -69,18 +69,4 @@ def run_profile(
     say(profile.describe())
     with Display(say) as watch:
         finished = execute.execute(profile, watch, out, pcap=pcap, unvouched=unvouched)
-    stored = finished.stored
-    for problem in stored.problems:
-        complain(problem)
-    lines = [*finished.verdict, *finished.captures]
-    if stored.files:
-        lines.append(f"Result: {', '.join(map(str, stored.files))}")
-    try:
-        if stored.report:
-            print_markdown(stored.report)
-        print("\n".join(lines), flush=True)
-    except BrokenPipeError:  # the reader has seen enough; the run's own exit code stands
-        drop_output()
-    except OSError as error:
-        return exits.gravest((finished.exit_code, output_lost(error)))
-    return finished.exit_code
+    return finish(finished)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from rich.console import Console
 from rich.markdown import Markdown
 
-from imsbench.run import exits
+from imsbench.run import execute, exits
 
 
 def print_markdown(text: str) -> None:
@@ -42,3 +42,22 @@ def say(text: str) -> None:
 def complain(text: str) -> None:
     """What went wrong, under the program's name."""
     say(f"imsbench: {text}")
+
+
+def finish(finished: execute.Finished) -> int:
+    """Print the report and the verdict of what is over; the exit code."""
+    stored = finished.stored
+    for problem in stored.problems:
+        complain(problem)
+    lines = [*finished.verdict, *finished.captures]
+    if stored.files:
+        lines.append(f"Result: {', '.join(map(str, stored.files))}")
+    try:
+        if stored.report:
+            print_markdown(stored.report)
+        print("\n".join(lines), flush=True)
+    except BrokenPipeError:  # the reader has seen enough; the run's own exit code stands
+        drop_output()
+    except OSError as error:
+        return exits.gravest((finished.exit_code, output_lost(error)))
+    return finished.exit_code

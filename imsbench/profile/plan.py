@@ -74,17 +74,22 @@ class Profile(Settings):
 
     def describe(self) -> str:
         """The whole benchmark in one sentence."""
+        workers = self.generator.workers
+        return (
+            f"{self.describe_parties()}: {spell_load(self.steps())} "
+            f"({_ARRIVALS[self.generator.arrivals]} arrivals, seed {self.seed}, "
+            f"{_count(workers, 'worker')}, at least {spell_duration(self.duration_s)}){self._faults()}."
+        )
+
+    def describe_parties(self) -> str:
+        """Who, how and against what, as the beginning of a sentence."""
         protection = "in clear"
         if self.phones.ipsec != "off":
             protection = f"IPsec ({self.phones.ipsec}), {spell_protection(self.phones)}"
-        load = spell_load(self.steps())
-        workers = self.generator.workers
         article = "" if self.target.name else "the "
         return (
             f"{_count(self.subscribers.count, 'phone')} over IPv{self.phones.ip_version} and "
-            f"{self.phones.transport.upper()}, {protection}, against {article}{self.target.title}: {load} "
-            f"({_ARRIVALS[self.generator.arrivals]} arrivals, seed {self.seed}, "
-            f"{_count(workers, 'worker')}, at least {spell_duration(self.duration_s)}){self._faults()}."
+            f"{self.phones.transport.upper()}, {protection}, against {article}{self.target.title}"
         )
 
     def _faults(self) -> str:

@@ -91,6 +91,9 @@ class Search(Settings):
     """How narrow a bisection makes its bracket, as a share of the lower end."""
     steps: Annotated[Integer, Field(ge=2, le=1000)] = 100
     """Most measured steps, all together."""
+    release: Rate | None = None
+    """De-registrations per second between steps of a search for registrations; null: as the first fill
+    registers."""
     recovery: PositiveDuration = 60.0
     """How long, at most, a target may take after a step that was too much until a probe finds it as it
     was, seconds."""

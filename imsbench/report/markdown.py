@@ -13,6 +13,7 @@ from imsbench.report import (
     failures,
     health,
     loads,
+    search,
     setup,
     signature,
     system,
@@ -46,13 +47,7 @@ _STATE = {"kept": "kept", "broken": "**broken**", "undefined": "undefined"}
 
 def render(result: RunResult) -> str:
     """The whole report."""
-    sections = (
-        _head, _verdict, tables.registrations, loads.storms, tables.reregistrations, calls.calls,
-        calls.others, loads.mixes, udp.udp,
-        system.memory, system.limits, system.host, tables.deregistrations, tables.subscriptions,
-        failures.failures, injected, conduct.conduct, _thresholds, health.generator, account.hss,
-        account.pcrf, expected.expectations, signature.signature, setup.setup,
-    )  # fmt: skip
+    sections = _SEARCH if result.search is not None else _RUN
     blocks = ("\n".join(section(result)).rstrip() for section in sections)
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -74,7 +69,10 @@ def _head(result: RunResult) -> Lines:
     lasted = spell_duration(round((result.ended - result.started).total_seconds()))
     yield f"# {title(result)}"
     yield ""
-    yield cell(result.profile.describe())
+    if result.search is None:
+        yield cell(result.profile.describe())
+    else:
+        yield f"A search for capacity: {cell(result.profile.describe_parties())}."
     yield ""
     yield f"Run `{result.id}`, {result.started:%Y-%m-%d %H:%M:%S} UTC, lasted {lasted}."
 
@@ -105,6 +103,8 @@ def _verdict(result: RunResult) -> Lines:
             yield f"- Not steady: “{name_of(step)}”: {'; '.join(done.unsteady)}."
     for finding in result.findings:
         yield f"- Target: {finding}"
+    if result.limiter:
+        yield f"- Limiter suspected: {result.limiter}"
     if result.self_test:
         yield "- A self-test shares its machine with the target and is no capacity of anything."
     elif result.profile.target.kind == "lab":
@@ -161,3 +161,15 @@ def _worst(threshold: Threshold, judged: ThresholdResult) -> str:
             return spell_time(value)
         case "ratio":
             return spell_share(value)
+
+
+_RUN = (
+    _head, _verdict, tables.registrations, loads.storms, tables.reregistrations, calls.calls,
+    calls.others, loads.mixes, udp.udp,
+    system.memory, system.limits, system.host, tables.deregistrations, tables.subscriptions,
+    failures.failures, injected, conduct.conduct, _thresholds, health.generator, account.hss,
+    account.pcrf, expected.expectations, signature.signature, setup.setup,
+)  # fmt: skip
+_SEARCH = (
+    _head, search.search, failures.failures, health.generator, account.hss, account.pcrf, setup.setup,
+)  # fmt: skip

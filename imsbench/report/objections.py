@@ -26,6 +26,8 @@ def _of_the_run(result: RunResult) -> Iterator[str]:
         yield f"The run is not complete ({result.status}): {result.reason.rstrip('.')}."
     if not any(done.kpis.totals()["attempted"] for done in result.steps):
         yield "Nothing was measured in it."
+    if result.plan:
+        yield "It is a search for capacity: its steps are no table of a publication."
     yield from (*result.reasons, *result.findings)
     if wider := result.profile.generator.limits.wider:
         yield f"The generator was judged by wider limits than the usual ones: {', '.join(wider)}."

@@ -168,6 +168,8 @@ class TargetUsage(Told):
 
     cpu_cores: Annotated[float, Field(ge=0)] | None = None
     """User and system time of its process tree per wall time, over the evaluated time."""
+    busiest_cpu_cores: Annotated[float, Field(ge=0)] | None = None
+    """The same of that process of its tree which used most."""
     host_cpu_cores: Annotated[float, Field(ge=0)] | None = None
     """The whole host's busy time per wall time: user, system, softirq and steal (kernel ESP is there)."""
     cpu_halves: tuple[float, float] | None = None

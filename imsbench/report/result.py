@@ -15,7 +15,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, ValidationError, mode
 
 from imsbench.kpi.kpis import StepKpis
 from imsbench.kpi.thresholds import State, parse_threshold
-from imsbench.profile import Profile
+from imsbench.profile import Profile, Step
 from imsbench.report.parts import (
     CommandResult,
     CoreResult,
@@ -35,6 +35,7 @@ from imsbench.report.parts import (
     WorkerHealth,
     WorkerResult,
 )
+from imsbench.report.searched import SearchResult
 from imsbench.report.versions import READ, SCHEMA_VERSION, upgraded
 
 Status = Literal["complete", "interrupted", "aborted", "target_died", "generator_failed"]
@@ -163,6 +164,12 @@ class RunResult(Part):
     """What the load was drawn from."""
     profile: Profile
     """The profile in full."""
+    plan: list[Step] = Field(default_factory=list)
+    """The steps that were chosen while it went; empty: the profile's."""
+    search: SearchResult | None = None
+    """What a search for capacity found; null: it was none."""
+    limiter: str = ""
+    """Why a limit that is not the target's processors is suspected; empty: none is."""
     hosts: list[Host]
     """The machines."""
     steps: list[StepResult]
@@ -200,16 +207,30 @@ class RunResult(Part):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        asked = self.asked
         planned = len(self.profile.steps())
         for step in self.steps:
-            if not 0 <= step.index < planned:
-                raise ValueError(f"step {step.index} of a profile with {planned} steps")
+            if step.index not in asked:
+                raise ValueError(
+                    f"step {step.index} is none of the {len(asked)} that were asked for"
+                )
+        if self.search is not None:
+            made = [step.index for step in self.steps]
+            lost = [one.step for one in self.search.trials if one.step not in made]
+            broke = self.search.broke_step
+            if lost or (broke is not None and broke not in [t.step for t in self.search.trials]):
+                raise ValueError("its search has steps that were not made")
         for timed in self.timed_faults:
             if not 0 <= timed.fault < len(self.profile.faults):
                 raise ValueError(f"fault {timed.fault} is not of the profile")
             if timed.step is not None and not 0 <= timed.step < planned:
                 raise ValueError(f"a fault in step {timed.step} of {planned}")
         return self
+
+    @property
+    def asked(self) -> dict[int, Step]:
+        """What was asked of each step, by its index."""
+        return {step.index: step for step in self.plan or self.profile.steps()}
 
     @property
     def valid(self) -> bool:

@@ -34,7 +34,7 @@ INTERVALS = (
 
 def pairs(result: RunResult) -> list[Pair]:
     """Each step that was begun, with what was asked of it."""
-    steps = result.profile.steps()
+    steps = result.asked
     return [(steps[done.index], done) for done in result.steps]
 
 

@@ -46,7 +46,7 @@ def reason_missing(result: RunResult) -> str:
     """Why CPU and memory were not measured in some step; empty if they were in all."""
     if result.self_test:
         return SELF_TEST
-    steps = result.profile.steps()
+    steps = result.asked
     incomplete = [
         done.sut
         for done in result.steps

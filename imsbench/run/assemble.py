@@ -37,10 +37,12 @@ from imsbench.report.parts import (
     WorkerResult,
 )
 from imsbench.report.result import Repair, RunResult, StepResult, ThresholdResult
+from imsbench.report.tables import pairs
 from imsbench.run import configs, injected, topology
 from imsbench.run.exits import BROKEN, KEPT, UNVOUCHED, gravest
 from imsbench.run.machine import this_host
 from imsbench.run.record import Json, RunRecord, StepRecord
+from imsbench.run.suspect import limiter
 
 GENERATOR_DROPS = (
     "esp tun_write_failed",
@@ -77,7 +79,8 @@ def assemble(
         seed=profile.seed,
         profile=profile,
         hosts=[this_host("generator and target" if beside else "generator")],
-        steps=[_step(profile, record, step) for step in record.steps],
+        plan=[step.step for step in record.steps] if record.searched else [],
+        steps=[step_result(profile, record, step) for step in record.steps],
         hss=HssResult.model_validate(hss) if hss else None,
         pcrf=PcrfResult.model_validate(pcrf) if pcrf else None,
         signature=record.signature,
@@ -90,13 +93,22 @@ def assemble(
         thresholds=[_judge(one, record.steps) for one in profile.thresholds],
         exit_code=KEPT,
     )
+    return _judged(profile, record, result, unvouched)
+
+
+def _judged(profile: Profile, record: RunRecord, result: RunResult, unvouched: int) -> RunResult:
+    """The same with what speaks against it, what is suspected, and the exit code."""
     reasons, findings = list[str](), list[str]()
     # Where the target failed phones, it may well hold what they do not, and the other way round.
     (findings if _target_failed(result) else reasons).extend(_count_reasons(profile, result))
     reasons += _silent_children(profile, result)
     if record.status == "generator_failed":
         reasons.append(f"The generator failed: {record.reason}.")
-    result = result.model_copy(update={"reasons": reasons, "findings": findings})
+    suspected = ""
+    if not record.searched:
+        suspected = limiter(pairs(result), profile.search.objective, result.hosts[0].cpus)
+    told = {"reasons": reasons, "findings": findings, "limiter": suspected}
+    result = result.model_copy(update=told)
     against = objections(result)
     result = result.model_copy(update={"publishable": not against, "unpublishable": against})
     if record.unreached:  # no measurement to vouch for, and no threshold that could be broken
@@ -104,7 +116,8 @@ def assemble(
     return result.model_copy(update={"exit_code": _exit_code(result, record.exit_code, unvouched)})
 
 
-def _step(profile: Profile, run: RunRecord, record: StepRecord) -> StepResult:
+def step_result(profile: Profile, run: RunRecord, record: StepRecord) -> StepResult:
+    """One step, judged; the run may still be under way."""
     stalls = {
         name.upper(): run.longest_stall_s(name, record) for name in (topology.HSS, topology.PCRF)
     }

@@ -66,7 +66,8 @@ class Coordinator:
         self._topology = network.plan(profile)
         self._workers = [topology.worker_name(k) for k in range(profile.generator.workers)]
         self._simulators = configs.simulators_of(profile)
-        self._record = RunRecord(started=datetime.now(UTC))
+        self.record = RunRecord(started=datetime.now(UTC), searched=source is not None)
+        """What is written down while it goes."""
         self._launch = Launch(
             profile,
             watch,
@@ -86,7 +87,7 @@ class Coordinator:
             watch,
             self._crew,
             self._workers,
-            self._record,
+            self.record,
             self._target,
             self._simulators,
             tally,
@@ -106,8 +107,8 @@ class Coordinator:
             finally:
                 self._crew.end()
                 network.clear(self._topology)
-        self._record.ended = datetime.now(UTC)
-        return self._record
+        self.record.ended = datetime.now(UTC)
+        return self.record
 
     # -- start ---------------------------------------------------------------------------------
 
@@ -133,7 +134,7 @@ class Coordinator:
             self._mark("aborted", str(error), BROKEN)
         except TargetUnreached as error:
             self._mark("interrupted", str(error), BROKEN)
-            self._record.unreached = True
+            self.record.unreached = True
 
     # -- end -----------------------------------------------------------------------------------
 
@@ -141,7 +142,7 @@ class Coordinator:
         """Stop workers, core and simulators in this order, and keep what they say."""
         for names in (self._workers, [topology.CORE], self._simulators):
             for name, message in self._crew.stop(names, _STOP_S):
-                self._record.note(name, message)
+                self.record.note(name, message)
                 if message["type"] == "result":
                     self._keep_result(name, message)
                 elif message["type"] == "step_done":  # it was on its way when the run ended
@@ -149,15 +150,15 @@ class Coordinator:
 
     def _keep_result(self, name: str, message: Message) -> None:
         if name in self._workers:
-            self._record.workers[name] = message
+            self.record.workers[name] = message
         else:
-            self._record.simulators[name] = message
+            self.record.simulators[name] = message
 
     def _keep_partial(self, message: Message) -> None:
         """A step that the end of the run cut short: counted up to there, and marked incomplete."""
-        if not self._record.steps:
+        if not self.record.steps:
             return
-        record = self._record.steps[-1].under_way
+        record = self.record.steps[-1].under_way
         if not record.complete and message["step"] == record.step.index:
             record.add(message)
             record.elapsed_s = time.monotonic() - record.started_at
@@ -168,12 +169,12 @@ class Coordinator:
             self._mark("target_died", f"the target died: {lost}", TARGET_DIED)
         else:
             self._mark("generator_failed", str(lost), lost.exit_code)
-        self._record.output = lost.output
+        self.record.output = lost.output
 
     def _mark(self, status: Status, reason: str, exit_code: int) -> None:
-        self._record.status = status
-        self._record.reason = reason
-        self._record.exit_code = exit_code
+        self.record.status = status
+        self.record.reason = reason
+        self.record.exit_code = exit_code
 
     def _hear(self, name: str, message: Message) -> None:
         """A lab's core tells with its ticks what a guest of it uses."""

@@ -64,22 +64,22 @@ def execute(
     the children run.
     RunRefused if no load could be started; what could not be written is in ``stored``.
     """
-    _make_folder(out)  # before the load, not after it
+    make_folder(out)  # before the load, not after it
     if pcap is not None:
         pcap.check(profile)
     network.enter(profile)
-    signature = _observe(profile, watch)
+    signature = observed(profile, watch)
     record = Coordinator(profile, watch, pcap=pcap, modules=modules).run()
     record.signature = signature
     watch(Stage("writing the result"))
-    folder = _folder(profile, record, out)
+    folder = folder_for(profile, record, out)
     result = assemble(profile, record, folder.name, unvouched=unvouched)
     stored = store(result, folder)
     captures = [line for told in record.captures for line in capture.describe(told)]
-    return Finished(result, stored, _verdict(result, record), captures)
+    return Finished(result, stored, verdict_lines(result, record), captures)
 
 
-def _observe(profile: Profile, watch: Watcher) -> Signature | None:
+def observed(profile: Profile, watch: Watcher) -> Signature | None:
     """What the target does for one phone and one call, before a load that has calls."""
     if not any(step.calls for step in profile.steps()):
         return None
@@ -115,7 +115,7 @@ def stored_result(path: Path) -> RunResult:
         raise RunRefused(str(error), USAGE) from error
 
 
-def _folder(profile: Profile, record: RunRecord, out: Path) -> Path:
+def folder_for(profile: Profile, record: RunRecord, out: Path) -> Path:
     """A new folder: ``2025-01-31T12-00-00Z_quickstart_embedded``; never an old one again.
 
     It may not be there, if the disk has no room for it: writing into it will tell.
@@ -134,7 +134,8 @@ def _folder(profile: Profile, record: RunRecord, out: Path) -> Path:
             return folder
 
 
-def _make_folder(out: Path) -> None:
+def make_folder(out: Path) -> None:
+    """The folder of all results; RunRefused if nothing can be written there."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         probe = out / ".imsbench"
@@ -149,7 +150,8 @@ def _make_folder(out: Path) -> None:
         raise RunRefused(text, HOST_LACKS) from error
 
 
-def _verdict(result: RunResult, record: RunRecord) -> list[str]:
+def verdict_lines(result: RunResult, record: RunRecord) -> list[str]:
+    """How a run ended, line by line."""
     lines = []
     if result.reason:
         lines.append(f"Not complete: {result.reason}.")

@@ -114,6 +114,8 @@ class RunRecord:
     """When it was over, UTC."""
     steps: list[StepRecord] = field(default_factory=list)
     """The steps that were begun, in order."""
+    searched: bool = False
+    """Whether they are not the profile's, but were chosen while it went."""
     workers: dict[str, Json] = field(default_factory=dict)
     """Each worker's ``result`` message."""
     simulators: dict[str, Json] = field(default_factory=dict)

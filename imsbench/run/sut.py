@@ -207,8 +207,13 @@ class Usage:
             lost = len(first.tree) - len(counted)
             notes.append(f"CPU: {lost} of its processes ended, and took what they had used along")
         cpu_s = _used_s(counted, last)
+        before = {(one.pid, one.started): one.cpu_s for one in first.tree}
+        busiest_s = max(
+            (one.cpu_s - before.get((one.pid, one.started), 0.0) for one in last.tree), default=0.0
+        )
         return {
             "cpu_cores": max(0.0, cpu_s / wall_s),
+            "busiest_cpu_cores": max(0.0, busiest_s / wall_s),
             "host_cpu_cores": max(0.0, (last.host_busy_s - first.host_busy_s) / wall_s),
             "cpu_halves": _cores_of_halves(first, self._middle, last),
         }

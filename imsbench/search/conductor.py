@@ -9,21 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from math import ceil, inf
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from imsbench.kpi.adequacy import Handled, handled
 from imsbench.profile import Span
+from imsbench.report.searched import SearchOutcome, TrialRole
 from imsbench.run.orders import Order, Source
 from imsbench.run.record import StepRecord
-from imsbench.search.methods import METHODS, NOTHING_KNOWN, Bracket
+from imsbench.search.methods import METHODS, NOTHING_KNOWN, Bracket, Trials, narrowed
 from imsbench.search.plan import PROBE_S, Plan
-
-Role = Literal["search", "below", "above", "overload", "relief"]
-"""search: as the method wants it; below and above: the fresh steps that confirm; the rest: after it."""
-Outcome = Literal[
-    "found", "unconfirmed", "none", "ceiling", "generator", "no recovery", "too many steps",
-    "interrupted",
-]  # fmt: skip
 
 ROUNDS = 4
 """How often a bracket that its confirmation contradicts is moved."""
@@ -44,7 +38,7 @@ _Steps = Generator[Order, StepRecord, _T]
 class Measured:
     """One step of a search, judged."""
 
-    role: Role
+    role: TrialRole
     """Why it was made."""
     rate: float
     """Attempts per second."""
@@ -63,9 +57,9 @@ class Measured:
 class _Ended(Exception):
     """The search ends here."""
 
-    def __init__(self, outcome: Outcome, reason: str) -> None:
+    def __init__(self, outcome: SearchOutcome, reason: str) -> None:
         super().__init__(reason)
-        self.outcome: Outcome = outcome
+        self.outcome: SearchOutcome = outcome
         self.reason = reason
 
 
@@ -81,7 +75,7 @@ class Conductor:
     """Every measured step, in order."""
     bracket: Bracket = NOTHING_KNOWN
     """What is known so far."""
-    outcome: Outcome = "interrupted"
+    outcome: SearchOutcome = "interrupted"
     """How it ended."""
     reason: str = "It was interrupted."
     """Why, in one sentence."""
@@ -123,7 +117,10 @@ class Conductor:
 
     def _search(self, span: Span) -> _Steps[Bracket]:
         """The method's steps, and the bracket it ends with."""
-        method = METHODS[self.plan.method](span, self.plan.most, self.plan.search)
+        method = METHODS[self.plan.method]
+        return (yield from self._follow(method(span, self.plan.most, self.plan.search)))
+
+    def _follow(self, method: Trials) -> _Steps[Bracket]:
         try:
             rate = next(method)
             while True:
@@ -169,19 +166,35 @@ class Conductor:
         self.reason = f"Fresh steps contradicted the interval {ROUNDS} times: the limit moves."
 
     def _go_on(self, low: float, high: float) -> _Steps[None]:
-        """The limit is above: the same method once more, from there."""
-        span = self.plan.span.model_copy(update={"start": high})
-        further = yield from self._search(span)
-        # Good and not good at the same load: the limit is about there.
-        self.bracket = Bracket(low if further.low is None else further.low, further.high)
+        """The limit is above: up to the next load that was missed, or where none was, the method anew."""
+        known = self._lowest_bad(high)
+        if known is None:
+            span = self.plan.span.model_copy(update={"start": high})
+            further = yield from self._search(span)
+            # Good and not good at the same load: the limit is about there.
+            self.bracket = Bracket(low if further.low is None else further.low, further.high)
+        elif self.plan.method == "bisect":
+            self.bracket = yield from self._follow(narrowed(high, known, self.plan.search))
+        else:
+            self.bracket = Bracket(high, known)
         if self.bracket.high is None:
             raise self._at_ceiling()
 
+    def _lowest_bad(self, above: float) -> float | None:
+        """The lowest load above this one that was missed, and never was met."""
+        good, bad = self._rates(met=True), self._rates(met=False)
+        bad = {rate for rate in bad - good if rate > above}
+        return min(bad, default=None)
+
     def _highest_good(self, below: float) -> float | None:
         """The highest load under this one that was good, and never was not."""
-        bad = {one.rate for one in self.trials if not one.met}
-        good = {one.rate for one in self.trials if one.met and one.rate < below} - bad
+        good, bad = self._rates(met=True), self._rates(met=False)
+        good = {rate for rate in good - bad if rate < below}
         return max(good, default=None)
+
+    def _rates(self, *, met: bool) -> set[float]:
+        """Loads at which the objective was met, or missed, by the generator's word."""
+        return {one.rate for one in self.trials if one.met == met and not one.reasons}
 
     def _overload(self) -> _Steps[None]:
         """More than the limit, to see what is left; then less, to see when all is well again."""
@@ -227,7 +240,7 @@ class Conductor:
     def _measure(
         self,
         rate: float,
-        role: Role,
+        role: TrialRole,
         *,
         warm_up_s: float | None = None,
         duration_s: float | None = None,
@@ -259,7 +272,7 @@ class Conductor:
             f"The generator is the limit at {rate:.4g}/s, not the target: {measured.reasons[0]}",
         )
 
-    def _judged(self, role: Role, rate: float, record: StepRecord) -> Measured:
+    def _judged(self, role: TrialRole, rate: float, record: StepRecord) -> Measured:
         wanted = record.step.registered_before
         if record.registered_before < wanted:
             raise _Ended(

@@ -78,6 +78,11 @@ def bisect(span: Span, most: float, search: Search) -> Trials:
             high = rate
     if low is None:
         return Bracket(None, high)
+    return (yield from narrowed(low, high, search))
+
+
+def narrowed(low: float, high: float, search: Search) -> Trials:
+    """Halve what is between a load that met the objective and one that missed it."""
     while high - low > search.resolution * low:
         middle = (low + high) / 2
         if (yield middle):

@@ -8,6 +8,8 @@ from math import floor, inf
 from imsbench.kpi.adequacy import Limits, Scenario
 from imsbench.profile import (
     Calls,
+    Fill,
+    Phase,
     Problem,
     Profile,
     ProfileError,
@@ -100,6 +102,14 @@ class Plan:
         return self.search.sessions / rate if self.method == "rfc7502" else self.search.duration
 
     @property
+    def for_host(self) -> Profile:
+        """A profile that asks of this host what the search will: all phones, where it registers them."""
+        if "registration" not in self.shares:
+            return self.profile
+        everyone = Fill(rate=repair_rate(self.profile), to=self.profile.subscribers.count)
+        return self.profile.model_copy(update={"phases": (Phase(fill=everyone),)})
+
+    @property
     def available(self) -> int:
         """Phones that may be registered by a step."""
         spare = self.profile.subscribers.count - self.registered
@@ -161,7 +171,8 @@ class Plan:
     def release(self, index: int, count: int) -> Step:
         """De-register what a step registered."""
         count += _MARGIN_PHONES * self.profile.generator.workers
-        return self._aside(index, "release", repair_rate(self.profile), count)
+        rate = self.search.release or repair_rate(self.profile)
+        return self._aside(index, "release", rate, count)
 
     def probe(self, index: int) -> Step:
         """One phone de-registers and registers again."""

@@ -65,7 +65,7 @@ def test_nan_is_refused_before_it_enters(result: RunResult) -> None:
         (lambda d: d["steps"][0]["kpis"].pop("lateness"), "not the KPIs of a step"),
         (lambda d: d["steps"][0]["health"][0].update(loop_lag={}), "not a histogram"),
         (lambda d: d["steps"][0]["health"][0].update(loop_lag=1), "must be a histogram"),
-        (lambda d: d["steps"][0].update(index=4), "step 4 of a profile with 4 steps"),
+        (lambda d: d["steps"][0].update(index=4), "step 4 is none of the 4 that were asked for"),
         (lambda d: d["steps"].append(d["steps"][3]), "its steps are [0, 1, 2, 3, 3]"),
         (lambda d: d["steps"].reverse(), "its steps are [3, 2, 1, 0]"),
         (lambda d: d.update(ended="2026-01-02T03:04:04Z"), "it ended before it started"),

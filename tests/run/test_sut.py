@@ -60,6 +60,7 @@ def test_the_whole_tree_of_a_process_is_counted(busy_parent: tuple[int, int]) ->
     most_s = processes.read_processes()[child].cpu_s - began_s
     assert 0.01 < told["cpu_cores"] <= most_s / 1.5 + 0.05
     assert told["host_cpu_cores"] >= told["cpu_cores"] * 0.8
+    assert 0.0 < told["busiest_cpu_cores"] <= told["cpu_cores"]
     assert told["processes"] == 2
     assert told["memory_kind"] == "pss"
     assert 1 << 20 < told["memory_rss_bytes"] < 200 << 20

@@ -30,7 +30,7 @@ search:
   stir: 2s
   transient: 2s
   duration: 20s
-  sessions: 300
+  sessions: 600
   {search}
 generator: {{arrivals: constant}}
 """
@@ -49,7 +49,7 @@ class FakeTarget:
     """Per second."""
     calls: float = 11.0
     """Per second."""
-    burst: int = 1
+    burst: int = 2
     """Of both buckets."""
     adequate_at: Callable[[float], float] = lambda _at: 1.0
     """Share of attempts that succeed at an instant, whatever the buckets say."""
