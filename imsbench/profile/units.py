@@ -17,7 +17,7 @@ _SECONDS = {
     "h": Decimal(3600),
     "d": Decimal(86400),
 }
-_PART = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,12})?)\s*(us|ms|min|s|m|h|d)\s*")
+_PART = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,30})?)\s*(us|ms|min|s|m|h|d)\s*")
 _RATE = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,12})?)\s*/\s*(s|min|m|h|d)\s*")
 _HIGHEST_RATE = 1e6
 
