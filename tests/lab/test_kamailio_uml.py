@@ -97,8 +97,9 @@ def test_every_procedure_succeeds_inside_four_associations(tmp_path: Path, ealg:
             assert found["succeeded"] == found["attempted"], (name, step["failures"])
             counts[name] += found["attempted"]
     assert all(counts[name] for name in wanted), counts
-    called = result["steps"][-1]["kpis"]["calls"]
-    assert called["attempted"] > 0, said
+    called = result["steps"][-1]["kpis"]["sessions"]
+    assert called["planned"] == called["attempted"] > 0, said
+    assert (called["wrong"], called["dropped"]) == (0, 0)
     seen = associations(capture)
     assert len(seen) == PHONES
     for phone, packets in seen.items():
@@ -108,6 +109,7 @@ def test_every_procedure_succeeds_inside_four_associations(tmp_path: Path, ealg:
         assert min(len(ours), len(theirs)) >= 6, packets
         assert min(ours + theirs) > 0
     assert in_clear(capture) == []
+    assert [name for name in CLEAR.values() if counted(result, name)] == []
 
 
 def test_the_guest_tells_what_its_processes_and_its_kernel_use(tmp_path: Path) -> None:
@@ -122,15 +124,26 @@ def test_the_guest_tells_what_its_processes_and_its_kernel_use(tmp_path: Path) -
     assert "Kernel memory per registered subscriber" in said
 
 
-@pytest.mark.parametrize(
-    ("defect", "sign"),
-    [
-        ("small_pool", "no Security-Server"),
-        ("clear_deregistration", "clear"),
-        ("clear_requests", "clear"),
-    ],
-)
-def test_a_defect_of_the_core_is_told_by_name(tmp_path: Path, defect: str, sign: str) -> None:
-    text = PROFILE.replace("EALG", '"null"').replace("PROVOKE", defect)
-    _, said = run(tmp_path, text)
-    assert sign in said
+def counted(result: dict[str, Any], name: str) -> int:
+    return sum(int(worker["counters"].get(name, 0)) for worker in result["workers"])
+
+
+CLEAR = {
+    "clear_requests": "clear_connection_to_port_us_by_target",
+    "clear_deregistration": "esp clear_responses_in",
+}
+
+
+@pytest.mark.parametrize("defect", CLEAR)
+def test_what_leaves_in_clear_is_told_by_name(tmp_path: Path, defect: str) -> None:
+    result, said = run(tmp_path, PROFILE.replace("EALG", '"null"').replace("PROVOKE", defect))
+    assert counted(result, CLEAR[defect]) > 0
+    assert CLEAR[defect] in said.replace("\\", "")
+
+
+def test_a_pool_that_is_used_up_is_told_by_name(tmp_path: Path) -> None:
+    result, _ = run(tmp_path, PROFILE.replace("EALG", '"null"').replace("PROVOKE", "small_pool"))
+    causes = {failure["cause"] for step in result["steps"] for failure in step["failures"]}
+    assert causes == {"no Security-Server"}
+    registered = [step["registered_after"] for step in result["steps"]]
+    assert registered[0] == PHONES // 2
