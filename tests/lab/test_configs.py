@@ -97,7 +97,7 @@ PROTECTED = replace(LAB, ipsec=IpsecPool(20))
         (
             replace(PROTECTED, keep_sas_at_deregistration=False),
             "{s.replace,expires=0,expires=1}",
-            '\n    pcscf_save_pending("location");',
+            "A defect that was asked for",
         ),
     ],
 )
