@@ -95,6 +95,12 @@ GOLDEN = {
         "in 5 min 33 s; calls between 50,000 registered at 25/s, 50/s and 100/s for 8 min 38 s "
         "each, held 1 min 30 s (Poisson arrivals, seed 1, 8 workers, at least 1 h 4 min 47 s)."
     ),
+    "calls-5000": (
+        "5,000 phones over IPv4 and TCP, IPsec (auto), hmac-sha-1-96, no encryption, against the "
+        "reference core: from 0 to 5,000 registered at 100/s in 50 s; calls between 5,000 "
+        "registered at 25/s for 8 min 38 s, held 1 min 30 s (constant arrivals, seed 1, 1 worker, "
+        "at least 9 min 28 s)."
+    ),
     "busy-hour-1000": (
         "1,000 phones over IPv4 and TCP, IPsec (auto), hmac-sha-1-96, no encryption, against the "
         "reference core: from 0 to 1,000 registered at 50/s in 20 s; calls between 1,000 registered at "
