@@ -77,7 +77,7 @@ def _load(arguments: argparse.Namespace) -> Profile:
     profile = derive.with_lab(profile, arguments.core, arguments.variant, arguments.provoke)
     if lacking := packages.advice(packages.missing()):
         raise RunRefused(lacking, exits.HOST_LACKS)
-    return profile
+    return derive.with_version(profile, packages.version())
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -80,6 +80,13 @@ def with_lab(
     return _validated(values, f"lab {core}")
 
 
+def with_version(profile: Profile, version: str) -> Profile:
+    """The same, its target known by this version for reports, unless the profile gives one."""
+    target = profile.target
+    update = {"version": target.version or version}
+    return profile.model_copy(update={"target": target.model_copy(update=update)})
+
+
 def one_phone(profile: Profile) -> Profile:
     """The same phones and target, but one phone that registers once; no timed faults, no thresholds."""
     values = profile.model_dump(mode="json")

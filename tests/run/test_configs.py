@@ -10,7 +10,7 @@ from imsbench.host import choose
 from imsbench.lab.settings import LabSettings
 from imsbench.profile import Profile, ProfileError, load_profile, parse_profile
 from imsbench.run import configs
-from imsbench.run.derive import one_phone, with_lab, with_target
+from imsbench.run.derive import one_phone, with_lab, with_target, with_version
 from imsbench.run.network import plan
 from imsbench.run.topology import CORE, HSS, PCRF, Node
 from imsbench.subscriber import Population
@@ -295,3 +295,9 @@ def test_the_command_line_adds_defects_to_those_of_the_profile() -> None:
             "target: {kind: lab, lab: {provoke: [clear_requests]}}\n"
             "phases: [{fill: {rate: 1, to: 1}}]\n"
         )
+
+
+def test_a_version_that_was_found_out_is_in_the_title_unless_the_profile_gives_one() -> None:
+    assert with_version(LAB, "5.6.3").target.title == "Kamailio lab (host) 5.6.3"
+    given = with_version(with_version(LAB, "1.0"), "2.0")
+    assert given.target.version == "1.0"
