@@ -490,7 +490,7 @@ def test_files_and_names(tmp_path: pathlib.Path) -> None:
         load_profile(str(path))
     with pytest.raises(
         ProfileError,
-        match=r"there are: busy-hour-1000, ella-1000, .*first-light-1000, .*quickstart",
+        match=r"there are: busy-hour-1000, .*ella-1000, .*first-light-1000, .*quickstart",
     ):
         load_profile("nope")
 

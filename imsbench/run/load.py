@@ -168,7 +168,7 @@ class Load:
                 elif message["type"] == "step_done" and name in missing:
                     record.add(message)
                     missing.discard(name)
-            self._check_target(record, list(ticks.values()))
+            self._check_target(record, [ticks[w] for w in self._workers if w in ticks])
             now = time.monotonic()
             if usage is not None:  # no repair
                 usage.look(now)
