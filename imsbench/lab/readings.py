@@ -12,11 +12,12 @@ host), and writes one JSON object a line:
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,21 +26,25 @@ from imsbench.host.counters import PROC, read_cpu
 from imsbench.run import processes
 
 PERIOD_S = 1.0
-MEMORY_EVERY = 5
-"""Memory is looked at in every fifth reading only: to walk the pages of 250 processes is work."""
+MEMORY_EVERY = 10
+"""Memory is looked at, and the core looked for, in every tenth reading: the pages of 250 processes and
+their command lines are work, which the core's kernel has to do."""
 _KERNEL = ("Slab", "Percpu", "PageTables", "KernelStack")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-def read(name: str, memory: Mapping[str, int], proc: Path = PROC) -> dict[str, Any]:
-    """One reading of the processes whose command line has this name, with the memory as told."""
-    found = processes.read_processes(proc)
-    tree = processes.tree(found, processes.named((), (rf"(^|/){name} ",), proc))
+def find(name: str, proc: Path = PROC) -> set[int]:
+    """The processes whose command line begins with this program."""
+    return processes.named((), (rf"^(\S*/)?{re.escape(name)} ",), proc)
+
+
+def read(roots: set[int], proc: Path = PROC) -> dict[str, Any]:
+    """One reading of these processes and those below them, without memory."""
+    tree = processes.tree(processes.read_processes(proc), roots)
     return {
         "at": time.monotonic(),
         "tree": [[one.pid, one.parent, one.started, one.cpu_s] for one in tree],
         "busy_s": read_cpu(proc).busy_s,
-        **memory,
     }
 
 
@@ -70,15 +75,18 @@ def main() -> None:
     """Until the reader has gone."""
     (name,) = sys.argv[1:]
     os.nice(5)  # the core comes first
-    memory: dict[str, int] = {}
-    count = 0
+    roots, known, memory = set[int](), -1, dict[str, int]()
     due_at = time.monotonic()
-    while True:
-        if count % MEMORY_EVERY == 0 or not memory:
-            memory = memory_of(read(name, {})["tree"])
-        sys.stdout.write(json.dumps(read(name, memory)) + "\n")
+    for count in itertools.count():
+        rarely = count % MEMORY_EVERY == 0
+        if rarely or not roots:
+            roots = find(name)
+        reading = read(roots)
+        if rarely or len(reading["tree"]) != known:  # it is still starting processes
+            known = len(reading["tree"])
+            memory = memory_of(reading["tree"])
+        sys.stdout.write(json.dumps(reading | memory) + "\n")
         sys.stdout.flush()
-        count += 1
         due_at += PERIOD_S
         time.sleep(max(0.0, due_at - time.monotonic()))
 
