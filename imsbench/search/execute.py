@@ -6,6 +6,7 @@ from pathlib import Path
 
 from imsbench.kpi.statistics import exact
 from imsbench.profile import Profile, SearchProcedure
+from imsbench.report.form import spell_share, spell_time
 from imsbench.report.search import answer as spell_answer
 from imsbench.run import network
 from imsbench.run.assemble import assemble, step_result
@@ -33,17 +34,17 @@ def prepare(profile: Profile, procedure: SearchProcedure, method: Method) -> Pla
 def announce(plan: Plan) -> list[str]:
     """Objective, confidence, stop rule and ceiling, line by line, before anything starts."""
     search = plan.search
-    limits = ", ".join(f"{name} {limit_s:g} s" for name, limit_s in plan.limits.items())
+    limits = ", ".join(f"{name} {spell_time(limit_s)}" for name, limit_s in plan.limits.items())
     attempts = round(plan.span.start * plan.duration_s(plan.span.start))
     bounds = exact(0, attempts, search.confidence)
     assert bounds is not None
     most = "whatever it takes" if plan.most > 1e6 else f"{plan.most:.4g}/s at most"
     return [
         f"Searching {plan.procedure} by {plan.method}, with {plan.registered:,} registered; {most}.",
-        f"Objective: at most {plan.objective:.4%} of each scenario's attempts fail or take longer than "
-        f"{limits}.",
+        f"Objective: at most {spell_share(plan.objective)} of each scenario's attempts fail or take longer "
+        f"than its limit ({limits}).",
         f"Confidence: {search.confidence:.0%}; none of the first step's {attempts:,} attempts handled "
-        f"inadequately shows a share of at most {bounds[1]:.2%}.",
+        f"inadequately shows a share of at most {spell_share(bounds[1])}.",
         *rules(plan.method, plan.span, search),
         f"Then a fresh step at each end of the interval, an overload at {search.overload:g} times the "
         f"capacity, and {search.relief:g} times it straight after one.",

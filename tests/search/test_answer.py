@@ -121,6 +121,9 @@ def test_objective_confidence_and_rules_are_told_before_anything_starts() -> Non
     lines = announce(make_plan(profile(), "call", "rfc7502"))
     text = "\n".join(lines)
     assert "Searching call by rfc7502, with 60 registered; 30/s at most." in text
-    assert "Objective: at most 0.0000% of each scenario's attempts" in text
+    assert (
+        "Objective: at most 0% of each scenario's attempts fail or take longer than its limit (call 2.00 s)."
+        in text
+    )
     assert "N = 600 attempts" in text
     assert "Confidence: 95%" in text
