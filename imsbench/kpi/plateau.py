@@ -15,6 +15,8 @@ BUSY_SHARE = 0.90
 """Of a processor, or of all of a machine: from here on it is at its limit."""
 LOW_SHARE = 0.80
 """Below this, processors are taken for not the limit."""
+OTHERS_SHARE = 0.10
+"""A target that has less than this of what its machine is busy with is not what makes it busy."""
 FLAT = 0.10
 """By this much, as a share, the rates of success of a plateau may differ."""
 BEYOND = 1.05
@@ -66,6 +68,10 @@ def limit_of(points: Sequence[LoadPoint], objective: float, host_cpus: int) -> L
     at = f"At {first.offered:.3g} attempts/s"
     if first.host_cpu_cores >= BUSY_SHARE * host_cpus:
         busy = f"{first.host_cpu_cores:.2f} of {host_cpus} cores of its machine were busy"
+        if first.cpu_cores < OTHERS_SHARE * first.host_cpu_cores:
+            seen = f" {flat}." if (flat := plateau(points, objective)) else ""
+            text = f"{at} {busy}, but only {used}: something else kept the machine busy."
+            return Limit("not found", text + seen)
         return Limit("processors", f"{at} {busy}, {used}.")
     busiest = first.cpu_cores if first.busiest_cores is None else first.busiest_cores
     if busiest >= BUSY_SHARE:

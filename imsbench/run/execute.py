@@ -68,7 +68,7 @@ def execute(
     if pcap is not None:
         pcap.check(profile)
     network.enter(profile)
-    signature = observed(profile, watch)
+    signature = _observe(profile, watch)
     record = Coordinator(profile, watch, pcap=pcap, modules=modules).run()
     record.signature = signature
     watch(Stage("writing the result"))
@@ -76,10 +76,10 @@ def execute(
     result = assemble(profile, record, folder.name, unvouched=unvouched)
     stored = store(result, folder)
     captures = [line for told in record.captures for line in capture.describe(told)]
-    return Finished(result, stored, verdict_lines(result, record), captures)
+    return Finished(result, stored, _verdict(result, record), captures)
 
 
-def observed(profile: Profile, watch: Watcher) -> Signature | None:
+def _observe(profile: Profile, watch: Watcher) -> Signature | None:
     """What the target does for one phone and one call, before a load that has calls."""
     if not any(step.calls for step in profile.steps()):
         return None
@@ -150,8 +150,7 @@ def make_folder(out: Path) -> None:
         raise RunRefused(text, HOST_LACKS) from error
 
 
-def verdict_lines(result: RunResult, record: RunRecord) -> list[str]:
-    """How a run ended, line by line."""
+def _verdict(result: RunResult, record: RunRecord) -> list[str]:
     lines = []
     if result.reason:
         lines.append(f"Not complete: {result.reason}.")

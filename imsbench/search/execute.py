@@ -12,7 +12,7 @@ from imsbench.run import network
 from imsbench.run.assemble import assemble, step_result
 from imsbench.run.coordinator import Coordinator
 from imsbench.run.events import Stage, Watcher
-from imsbench.run.execute import Finished, folder_for, make_folder, verdict_lines
+from imsbench.run.execute import Finished, folder_for, make_folder
 from imsbench.run.exits import gravest
 from imsbench.run.launch import DEFAULT_MODULES, Modules
 from imsbench.run.record import StepRecord
@@ -83,4 +83,6 @@ def execute(
         found.reason,
         f"At its limit: {found.resource}. {found.evidence}",
     ]
-    return Finished(result, stored, [*lines, *verdict_lines(result, record)], [])
+    lines += [f"Not complete: {result.reason}."] if result.reason else []
+    lines += [f"    {line}" for line in record.output.splitlines()]
+    return Finished(result, stored, lines, [])

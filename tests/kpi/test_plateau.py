@@ -29,7 +29,14 @@ def test_busy_processors_are_the_limit() -> None:
     found = limit_of(points(*LIMITED, host_cpu_cores=1.9, cpu_cores=1.4), 0.001, 2)
     assert found.resource == "processors"
     assert "1.90 of 2 cores of its machine were busy" in found.evidence
-    assert not sudden(points(*LIMITED, host_cpu_cores=1.9), 0.001, 2)
+    assert not sudden(points(*LIMITED, host_cpu_cores=1.9, cpu_cores=1.4), 0.001, 2)
+
+
+def test_a_machine_that_others_keep_busy_tells_nothing() -> None:
+    found = limit_of(points(*LIMITED, host_cpu_cores=1.9, cpu_cores=0.1), 0.001, 2)
+    assert found.resource == "not found"
+    assert "but only 0.10 of 2 cores used by the target: something else" in found.evidence
+    assert "Successes stay at 37/s" in found.evidence
 
 
 def test_a_process_that_has_its_core_is_the_limit() -> None:
