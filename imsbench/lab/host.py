@@ -44,6 +44,8 @@ class HostCore:
         if lacking := packages.advice(packages.missing()):
             raise HostError(lacking)
         lab = replace(LabSettings.from_config(config["lab"]), modules=packages.module_folder())
+        if problem := lab.pool_problem():
+            raise HostError(problem)
         enter_private_directory(str(Path(lab.folder).parent))
         Path(lab.folder).mkdir()
         return cls(lab)

@@ -13,6 +13,10 @@ FOLDER = "/run/imsbench-lab"
 """Where a core's files are, in a file system that only its own processes see."""
 
 
+_DESCRIPTORS = 980
+"""Of the 1,024, what the sets of associations may take."""
+
+
 class LabError(Exception):
     """A core that cannot be; the text says why and what to do."""
 
@@ -104,6 +108,23 @@ class LabSettings:
         for name in ("children", "tcp_children", "diameter_workers", "shared_memory_mb"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be positive")
+
+    def pool_problem(self) -> str:
+        """Why its P-CSCF would not start with so many sets of associations; "" if it does.
+
+        With Rx a process of its Diameter stack ends by SIGABRT where its descriptors pass 1,024, which is
+        all that select(2) can watch: four sockets for each set, and one for each of their processes.
+        """
+        if self.ipsec is None or self.pcrf is None:
+            return ""
+        most = _DESCRIPTORS // (4 + 2 * self.children)
+        if self.ipsec.entries <= most:
+            return ""
+        return (
+            f"{self.ipsec.entries} sets of security associations are more than Kamailio's P-CSCF can hold "
+            f"with Rx ({most} with {self.children} children): fewer phones, a slower cycle, or "
+            "target.lab.ipsec_entries"
+        )
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> LabSettings:

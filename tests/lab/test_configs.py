@@ -167,3 +167,12 @@ def test_only_a_nonce_that_was_never_answered_is_worth_a_wait() -> None:
     assert condition.rstrip().endswith("$sht(answered=>$adn) == $null) {")
     assert "$sht(answered=>$adn) = 1;" in text
     assert f"autoexpire={LAB.expires_s + 60};" in text
+
+
+@pytest.mark.parametrize(("entries", "refused"), [(163, False), (164, True)])
+def test_a_pool_beyond_what_the_diameter_stack_can_watch_is_refused(
+    entries: int, refused: bool
+) -> None:
+    lab = replace(LAB, children=1, ipsec=IpsecPool(entries))
+    assert bool(lab.pool_problem()) == refused
+    assert replace(lab, pcrf=None).pool_problem() == ""
