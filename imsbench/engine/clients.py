@@ -194,6 +194,7 @@ class Clients:
                 # RFC 3261 §17.1.1.2: Timer B ends with the first response; RFC 6026: repeated and
                 # forked 2xx are the flow's to answer.
                 pending.deadline = inf
+                pending.accepted = pending.accepted or response.status >= 200
         else:
             ack = b""
             if invite:

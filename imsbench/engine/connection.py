@@ -62,7 +62,7 @@ class Connection:
 
     __slots__ = (
         "_on_closed", "_on_readable", "_out", "_watch_out", "channel", "last_used_at", "loop",
-        "owner", "pending", "reader", "remote_port", "sock", "state", "timer",
+        "owed", "owner", "pending", "reader", "remote_port", "sock", "state", "timer",
     )  # fmt: skip
     reliable = True
 
@@ -85,6 +85,8 @@ class Connection:
         self.reader = SipReader()
         self.pending: list[Pending] = []
         """Transactions whose response is due on it."""
+        self.owed = 0
+        """Requests that came on it and have no final response yet."""
         self.remote_port = 0
         """Port of the P-CSCF's end."""
         self.last_used_at = loop.now

@@ -38,7 +38,7 @@ class DatagramPath:
 
     __slots__ = (
         "_events", "_on_closed", "_on_datagram", "_on_failed", "_sockets", "channel", "loop",
-        "owner", "pending", "state",
+        "owed", "owner", "pending", "state",
     )  # fmt: skip
     reliable = False
 
@@ -60,6 +60,8 @@ class DatagramPath:
         """The phone it belongs to."""
         self.pending: list[Pending] = []
         """Transactions whose response is due on it."""
+        self.owed = 0
+        """Requests that came on it and have no final response yet."""
         self.state: Literal["open", "closed"] = "open"
         self._sockets = sockets
         self._on_datagram = on_datagram

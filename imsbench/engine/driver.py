@@ -104,6 +104,7 @@ class Driver:
         )  # fmt: skip
         self._owners: dict[tuple[str, str], Task] = {}
         self._receiving: dict[str, tuple[Task, float]] = {}
+        self._settling: list[tuple[Task, Close, float]] = []
         loop.call_at(clock() + SWEEP_S, self._sweep, None)
 
     def open(self) -> None:
@@ -131,6 +132,9 @@ class Driver:
             task.flow.close()
         for task in self._closings.take_all():
             task.flow.close()
+        for task, _action, _deadline in self._settling:
+            task.flow.close()
+        self._settling.clear()
         self._owners.clear()
         self._receiving.clear()
         self.datagrams.close()
@@ -171,7 +175,7 @@ class Driver:
                     self._begin_receive(task, action)
                     return
                 case Close():
-                    if self._begin_close(task, action):
+                    if self._settle(task, action) or self._begin_close(task, action):
                         return
                     answer = clock()
                 case Send():
@@ -245,16 +249,42 @@ class Driver:
         task.waits = action
         self._receiving[action.call_id] = (task, clock() + action.timeout_s)
 
-    def _begin_close(self, task: Task, action: Close) -> bool:
-        """Half-close what is open; False if there is nothing to wait for."""
+    def _settle(self, task: Task, action: Close) -> bool:
+        """Wait for the transactions under way on what is to be closed; False if there are none."""
+        if not action.settle_s or not self._under_way(action):
+            return False
+        task.waits = action
+        self._settling.append((task, action, clock() + action.settle_s))
+        return True
+
+    def _under_way(self, action: Close) -> bool:
+        path = action.channel.path if action.channel is not None else None
+        ways: list[Way] = [*self._to_close(action), *([path] if path is not None else ())]
+        return any(way.owed or not all(pending.accepted for pending in way.pending) for way in ways)
+
+    def _settled(self, now: float) -> None:
+        """Begin the closes whose transactions have ended, or had their time."""
+        waiting, self._settling = self._settling, []
+        for one in waiting:
+            task, action, deadline = one
+            if now < deadline and self._under_way(action):
+                self._settling.append(one)
+            elif not self._begin_close(task, action):
+                self._resume(task, clock(), None)
+
+    def _to_close(self, action: Close) -> list[Connection]:
         connections: list[Connection] = []
-        channel = action.channel
-        if channel is not None and channel.connection is not None:
-            connections.append(channel.connection)
-        if channel is not None and channel.path is not None:
-            channel.path.close()
+        if action.channel is not None and action.channel.connection is not None:
+            connections.append(action.channel.connection)
         if action.accepted_for is not None:
             connections += self.connections.accepted_by(action.accepted_for, action.remote_port)
+        return connections
+
+    def _begin_close(self, task: Task, action: Close) -> bool:
+        """Half-close what is open; False if there is nothing to wait for."""
+        connections = self._to_close(action)
+        if action.channel is not None and action.channel.path is not None:
+            action.channel.path.close()
         if action.silently:
             self._closings.vanish(connections)
             return False
@@ -270,6 +300,7 @@ class Driver:
             task, _deadline = self._receiving.pop(call_id)
             self._resume(task, None, Timeout("timeout", "no request in the dialog", now))
         self._unreliable.sweep(now)
+        self._settled(now)
         self.loop.call_at(now + SWEEP_S, self._sweep, None)
 
     def _on_closed(self, connection: Connection, cause: str) -> None:
@@ -324,6 +355,8 @@ class Driver:
     def _on_request(self, request: Request, way: Way, at: float) -> None:
         method = request.method if request.method in METHODS else "other request"
         self.messages[f"<- {method}"] += 1
+        if request.method != "ACK":
+            way.owed += 1
         channel = way.channel
         # Only inside SAs do phones with IPsec take connections.
         protected = channel.protected if channel is not None else self._backend is not None

@@ -32,6 +32,8 @@ class Replies:
         """Send a response where its request came from (RFC 3261 §18.2.2; in SAs TS 33.203 §7.1)."""
         method = response.method if response.method in METHODS else "other request"
         self._messages[f"-> {response.status} {method}"] += 1
+        if response.status >= 200:
+            way.owed = max(0, way.owed - 1)
         data = serialize_message(response)
         way.send(data, action)
         if isinstance(way, DatagramPath):

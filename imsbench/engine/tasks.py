@@ -55,7 +55,9 @@ class Task:
 class Pending:
     """One client transaction: responses on a branch belong to a task."""
 
-    __slots__ = ("action", "again", "branch", "connection", "deadline", "request", "task")
+    __slots__ = (
+        "accepted", "action", "again", "branch", "connection", "deadline", "request", "task",
+    )  # fmt: skip
 
     def __init__(self, task: Task, action: Exchange | Send, request: Request, now: float) -> None:
         self.task = task
@@ -69,6 +71,8 @@ class Pending:
         """Sends it again, where that is needed."""
         self.deadline = now + action.timeout_s
         """When it ends without a response, seconds."""
+        self.accepted = False
+        """Whether an INVITE has its 2xx, and stays only for those that may come after it (RFC 6026)."""
 
 
 class Closing:

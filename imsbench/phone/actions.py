@@ -156,10 +156,11 @@ class Close(Action):
     """Close a channel and, on demand, what the P-CSCF opened to the phone's server port.
 
     The far end's FINs are waited for up to ``timeout_s``, then it is a RST; with 0 it is a RST at
-    once, and silently it is nothing at all. The answer is when it was done, seconds.
+    once, and silently it is nothing at all. Before, what is under way on them has up to ``settle_s`` to
+    end. The answer is when it was done, seconds.
     """
 
-    __slots__ = ("accepted_for", "channel", "remote_port", "silently", "timeout_s")
+    __slots__ = ("accepted_for", "channel", "remote_port", "settle_s", "silently", "timeout_s")
 
     def __init__(
         self,
@@ -168,10 +169,13 @@ class Close(Action):
         accepted_for: Any = None,
         remote_port: int = 0,
         *,
+        settle_s: float = 0.0,
         silently: bool = False,
     ) -> None:
         self.channel = channel
         self.timeout_s = timeout_s
+        self.settle_s = settle_s
+        """How long transactions on them, of either side, may go on before, seconds."""
         self.silently = silently
         """Whether the far ends are not told: the phone is gone."""
         self.accepted_for = accepted_for

@@ -40,7 +40,8 @@ async def reregister(phone: Phone, outcome: Outcome) -> None:
     """Refresh of a registration (TS 24.229 §5.1.1.4): inside the SAs, offering a new set.
 
     A plain 200 keeps the old SAs and drops the offer; a challenge makes a new set beside the old
-    (TS 33.203 §7.4), and the old one goes after the 200 on the new.
+    (TS 33.203 §7.4), and the old one goes after the 200 on the new, when the transactions that are
+    under way on it have ended: a call that is being set up goes on there.
     """
     network = phone.network
     registration = phone.registration
@@ -55,7 +56,11 @@ async def reregister(phone: Phone, outcome: Outcome) -> None:
         network.events["challenged_refreshes"] += 1
     if phone.older is not None:
         (sas, client), phone.older = phone.older, None
-        await Close(client, network.settings.close_timeout_s, phone, sas.port_pc)
+        timeout_s, settle_s = (
+            network.settings.close_timeout_s,
+            network.settings.transaction_timeout_s,
+        )
+        await Close(client, timeout_s, phone, sas.port_pc, settle_s=settle_s)
         await Unprotect(sas)
 
 

@@ -222,6 +222,44 @@ def test_close_waits_for_the_far_ends_fin(bench: Bench) -> None:
     assert not bench.driver.events["close_timeout"]
 
 
+def test_close_lets_what_is_under_way_end_first(bench: Bench) -> None:
+    def later(message: Request, sock: socket.socket) -> None:
+        answer = serialize_message(response_to(message, 200, "OK"))
+        bench.loop.call_at(clock() + 0.2, lambda _none: sock.sendall(answer), None)
+
+    bench.far.on_request = later
+    statuses = []
+
+    async def slow() -> None:
+        statuses.append((await Exchange(request("z1"), bench.channel, 5.0)).status)
+
+    async def flow() -> None:
+        await Close(bench.channel, 1.0, settle_s=2.0)
+        assert statuses == [200]
+        assert bench.channel.connection is None
+
+    bench.driver.start(slow(), Owner(), lambda _owner, _problem: None)
+    assert bench.run(flow()) is None
+
+
+def test_close_does_not_wait_for_ever_for_what_is_under_way(bench: Bench) -> None:
+    bench.far.on_request = lambda _request, _socket: None
+    causes = []
+
+    async def unanswered() -> None:
+        try:
+            await Exchange(request("z1"), bench.channel, 5.0)
+        except FlowError as error:
+            causes.append(error.cause)
+
+    async def flow() -> None:
+        await Close(bench.channel, 1.0, settle_s=0.2)
+
+    bench.driver.start(unanswered(), Owner(), lambda _owner, _problem: None)
+    assert bench.run(flow()) is None
+    assert causes == ["closed here"]
+
+
 def test_close_of_a_far_end_that_stays_is_bounded(bench: Bench) -> None:
     async def flow() -> None:
         await Exchange(request("z1"), bench.channel, 5.0)

@@ -155,7 +155,7 @@ class Hand:
                 case Unprotect():
                     self.ladder.append(f"unprotect {action.sas.port_uc}")
                 case Close():
-                    self.ladder.append("close")
+                    self.ladder.append("settle, close" if action.settle_s else "close")
                     answer = self.now
                 case _:
                     self.action = action

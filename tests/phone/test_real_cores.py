@@ -153,7 +153,7 @@ def test_every_refresh_may_be_challenged_over_a_new_agreement() -> None:
         assert hand.outcome.succeeded
         assert hand.ladder == [
             "-> REGISTER protected", "<- 401", f"protect {20_000 + turn}",
-            "-> REGISTER protected", "<- 200", "close", f"unprotect {20_000 + turn - 1}",
+            "-> REGISTER protected", "<- 200", "settle, close", f"unprotect {20_000 + turn - 1}",
         ]  # fmt: skip
         assert phone.sas is not None
         assert phone.sas is not old
@@ -172,7 +172,7 @@ def test_a_repeated_challenge_of_a_refresh_keeps_the_old_set_to_the_end() -> Non
     assert hand.ladder[2:] == [
         "protect 20001", "-> REGISTER protected", "<- 401",
         "close", "unprotect 20001", "protect 20001",
-        "-> REGISTER protected", "<- 200", "close", "unprotect 20000",
+        "-> REGISTER protected", "<- 200", "settle, close", "unprotect 20000",
     ]  # fmt: skip
 
 

@@ -368,7 +368,7 @@ def test_a_challenged_refresh_makes_a_new_set_beside_the_old() -> None:
         "protect 20001",
         "-> REGISTER protected",  # over the new one
         "<- 200",
-        "close",
+        "settle, close",  # transactions on the old set end there (TS 33.203 §7.4)
         "unprotect 20000",
     ]
     assert phone.older is None
