@@ -58,7 +58,8 @@ class Histogram:
             return math.nan
         # HdrHistogram rounds the rank to the nearest; a share that is not exceeded rounds up.
         rank = max(1, math.ceil(q * self.count - 1e-9))
-        return float(self._buckets.get_value_at_percentile(100.0 * rank / self.count)) / 1e6
+        held_s = float(self._buckets.get_value_at_percentile(100.0 * rank / self.count)) / 1e6
+        return min(held_s, self._max_s)  # a bucket's upper end may lie beyond the longest
 
     def count_above(self, duration_s: float) -> int:
         """Samples above this duration in seconds, to the three digits that are kept of each."""

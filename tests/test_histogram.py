@@ -73,7 +73,7 @@ def test_merging_empty_ones_changes_nothing() -> None:
 def test_out_of_range_is_kept_and_counted() -> None:
     histogram = _of(0.0, 1e-7)
     assert (histogram.count, histogram.out_of_range) == (2, 0)
-    assert histogram.quantile(1.0) == pytest.approx(1e-6)
+    assert histogram.quantile(1.0) == pytest.approx(1e-7)
     histogram = _of(-0.001, 7200.0, 3600.0)
     assert (histogram.count, histogram.out_of_range) == (3, 2)
     assert histogram.quantile(1.0) == pytest.approx(HIGHEST_US / 1e6, rel=1e-3)
@@ -140,6 +140,11 @@ def test_a_quantiles_rank_is_rounded_up(count: int) -> None:
     for n in range(1, count + 1):
         histogram.record(n * 1e-6)
     assert histogram.quantile(0.99) * 1e6 == pytest.approx(math.ceil(0.99 * count - 1e-9))
+
+
+def test_no_quantile_is_above_the_longest() -> None:
+    histogram = _of(1.0, 10.048339721)
+    assert histogram.quantile(1.0) == histogram.maximum == 10.048339721
 
 
 def test_samples_above_a_duration_are_counted() -> None:

@@ -102,7 +102,11 @@ def test_steady_faults_of_a_target_are_checked(fault: str, path: str, text: str)
     ("fault", "where", "text"),
     [
         ("{what: rtr, count: 1, step: 3}", "step", "is 3, but the load has 3 steps, from 0"),
-        ("{what: rtr, count: 1, step: calls}", "step", "is calls, but the load has no such step"),
+        (
+            "{what: rtr, count: 1, step: calls}",
+            "step",
+            "is calls, but the load has no such step: 3 of fill, cycle",
+        ),
         ("{what: rtr, count: 1, step: 0, at: 10s}", "at", "step 0 takes 10 s only"),
         ("{what: rtr, count: 1, step: cycle, at: 6s}", "at", "one of the steps takes 5 s only"),
         ("{what: rtr, count: 1, at: 25s}", "at", "the load takes 25 s only"),

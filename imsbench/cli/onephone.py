@@ -118,7 +118,7 @@ def _call(arguments: argparse.Namespace) -> int:
     for one in outcome.calls:
         caller, callee = ladder.since_first(one["ladder"], one["callee_ladder"])
         print("\n".join(ladder.side_by_side(caller, callee, width)))
-        print(ladder.PROTECTED, end="\n\n")
+        print(ladder.legend(caller, callee))
     for line in outcome.captures:
         print(line)
     _print_conduct(outcome.conduct)
@@ -134,7 +134,7 @@ def _print_ladders(told: Sequence[Sequence[Json]]) -> None:
     for lines in told:
         (one,) = ladder.since_first(lines)
         print("\n".join(ladder.one_phone(one)))
-        print(ladder.PROTECTED, end="\n\n")
+        print(ladder.legend(one))
 
 
 def _print_failures(failures: Sequence[single.Failure]) -> None:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from imsbench.host.control import die_with_parent
-from imsbench.lab import configs
+from imsbench.lab import configs, packages
 from imsbench.lab.settings import LabSettings
 from imsbench.run.process import describe_end
 from imsbench.run.processes import read_processes
@@ -132,7 +132,8 @@ def last_words(log: str) -> str:
 def _command(name: str, lab: LabSettings, folder: Path, runtime: Path) -> list[str]:
     return [
         *_CONFINED,
-        "kamailio",
+        # sudo and cron leave the administrator's programs out of PATH, as users' shells do
+        packages.program("kamailio"),
         "-DD", "-E",  # in the foreground, log to standard error
         "-f", str(folder / f"{name}.cfg"),
         "-Y", str(runtime),

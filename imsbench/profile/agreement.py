@@ -85,7 +85,10 @@ def _lab(target: Target, phones: Phones) -> Iterator[Disagreement]:
     if phones.ip_version != 4:
         yield "phones.ip_version", "is 6, but a lab speaks IPv4 only"
     if target.lab.variant == "host" and protected:
-        yield "phones.ipsec", "must be off: this lab has no IPsec (target.lab.variant is host)"
+        yield (
+            "phones.ipsec",
+            "must be off: this lab has no IPsec (target.lab.variant is host; uml and hosts have it)",
+        )
     elif target.lab.variant != "host" and not protected:
         yield (
             "phones.ipsec",

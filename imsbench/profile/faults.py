@@ -252,7 +252,9 @@ def misplaced(
         if fault.step is None:
             length_s, where = sum(step.duration_s for step in steps), "the load takes"
         elif not own:
-            yield f"{path}.step", f"is {fault.step}, but the load has no such step"
+            kinds = ", ".join(dict.fromkeys(step.kind for step in steps))
+            text = f"is {fault.step}, but the load has no such step: {len(steps)} of {kinds}"
+            yield f"{path}.step", text
             continue
         else:
             length_s = min(step.duration_s for step in own)

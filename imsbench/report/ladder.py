@@ -14,8 +14,7 @@ from imsbench.report.parts import LadderEntry
 
 WIDTH = 110
 """Columns of a pair of ladders that go to a file."""
-PROTECTED = "* travelled inside a security association"
-"""What the asterisk says, for whoever prints ladders alone."""
+_PROTECTED = "* travelled inside a security association"
 
 _LEFT, _RIGHT = "calling phone", "called phone"
 _NARROWEST = 20
@@ -28,6 +27,12 @@ def since_first(*ladders: Iterable[Mapping[str, Any]]) -> list[list[LadderEntry]
     read = [[LadderEntry.model_validate(line) for line in ladder] for ladder in ladders]
     start = min((line.at for ladder in read for line in ladder), default=0.0)
     return [[line.model_copy(update={"at": line.at - start}) for line in ladder] for ladder in read]
+
+
+def legend(*ladders: Iterable[LadderEntry]) -> str:
+    """What the asterisk says, for whoever prints these ladders alone; "" where there is none."""
+    protected = any(line.protected for ladder in ladders for line in ladder)
+    return f"{_PROTECTED}\n" if protected else ""
 
 
 def one_phone(ladder: Sequence[LadderEntry]) -> Iterator[str]:

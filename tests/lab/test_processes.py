@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from imsbench.lab.processes import last_words
+from pathlib import Path
+
+import pytest
+
+from imsbench.lab import packages
+from imsbench.lab.processes import Server, last_words
+from tests.lab.test_configs import LAB
 
 CRASHED = """\
  8(20) CRITICAL: <core> [core/tcp_main.c:4246]: send2child(): tcp child 1: queue full
@@ -24,3 +30,17 @@ def test_without_a_grave_line_it_is_the_last() -> None:
         "0(1) ERROR: bind: Address already in use"
     )
     assert last_words("") == ""
+
+
+def test_kamailio_is_started_from_where_it_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, name, text in (("bin", "unshare", 'echo "$@"'), ("sbin", "kamailio", "")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(packages, "_SBIN", str(tmp_path / "sbin"))
+    server = Server("scscf", LAB, tmp_path)
+    server.end(5.0)
+    assert f" {tmp_path}/sbin/kamailio -DD " in server.log.read_text()

@@ -10,6 +10,7 @@ import pytest
 from imsbench.kpi.kpis import StepKpis
 from imsbench.kpi.sessions import SessionKpis
 from imsbench.profile import parse_profile
+from imsbench.profile.model import Target
 from imsbench.report import RunResult, render
 from imsbench.report.calls import scenario
 from imsbench.report.expected import (
@@ -18,6 +19,7 @@ from imsbench.report.expected import (
     expected_rx,
 )
 from imsbench.report.parts import CoreResult, EndedCalls, PcrfResult, TargetUsage
+from imsbench.report.system import host
 from tests.kpi.outcomes import call, refused_call, success
 from tests.report.call_results import EMBEDDED, PROFILE, calls_made, usage
 from tests.report.results import command
@@ -179,6 +181,29 @@ def test_what_a_target_declares_stands_in_its_table_and_is_marked() -> None:
     page = render(calls_made(text))
     assert row(page, "Network")[1] == row(page, "Disk")[1] == row(page, "Receive queues")[1] == "—"
     assert "MCPTT" not in page
+
+
+def test_a_labs_receive_queues_are_those_of_this_machine() -> None:
+    result = calls_made(re.sub(r"  declared:\n(    - .*\n)+", "", PROFILE))
+    assert "is not read by this run" in "\n".join(host(result))
+    lab = Target(kind="lab")
+    result.profile = result.profile.model_copy(update={"target": lab})
+    assert "all traffic stays within this machine" in "\n".join(host(result))
+
+
+def test_a_limit_that_the_generator_cannot_vouch_for_says_so() -> None:
+    result = calls_made()
+    for done in result.steps:
+        done.reasons = ["The generator was late."]
+    assert row(render(result), "Registered subscribers")[1:] == [
+        "—",
+        "not measured: the generator vouches for no step that ended with all its phones registered",
+    ]
+    for done in result.steps:
+        done.registered_after = 1
+    assert row(render(result), "Registered subscribers")[2] == (
+        "not measured: no step ended with all its phones registered"
+    )
 
 
 def test_an_invalid_step_is_struck_through_in_every_table_of_calls() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imsbench.report.ladder import one_phone, side_by_side, since_first
+from imsbench.report.ladder import legend, one_phone, side_by_side, since_first
 
 
 def line(at: float, direction: str, text: str, *, protected: bool = True) -> dict[str, object]:
@@ -50,3 +50,9 @@ def test_one_phone_alone_is_whole_and_a_foreign_line_break_is_none() -> None:
 def test_no_messages_are_no_lines() -> None:
     assert list(side_by_side([], [])) == []
     assert since_first([], []) == [[], []]
+
+
+def test_the_asterisk_is_explained_where_there_is_one() -> None:
+    caller, clear = since_first(CALLER, [line(0.0, "->", "REGISTER sip:x", protected=False)])
+    assert "security association" in legend(clear, caller)
+    assert legend(clear) == legend() == ""
