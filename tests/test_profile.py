@@ -543,6 +543,12 @@ def test_rates_must_be_positive_numbers(value: object) -> None:
         parse_rate(value)
 
 
+@pytest.mark.parametrize("value", [5e-324, "0.000000000001/d"])
+def test_a_rate_that_never_comes_to_anything_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match="at least 1e-08/s"):
+        parse_rate(value)
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [(0, "0 s"), (0.2, "200 ms"), (10, "10 s"), (12.5, "12.5 s"), (500, "8 min 20 s"),

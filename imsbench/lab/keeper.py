@@ -80,11 +80,21 @@ def find(proc: Path = Path("/proc")) -> list[int]:
 
 
 def end(pid: int) -> None:
-    """Take a lab down, and wait until it is; at once if it does not end in order."""
+    """Take a lab down, and wait until it is; at once if it does not end in order.
+
+    RunRefused if this user may not.
+    """
     for number in (signal.SIGTERM, signal.SIGKILL):
         deadline = time.monotonic() + 3 * _STOP_S
-        with contextlib.suppress(ProcessLookupError):
+        try:
             os.kill(pid, number)
+        except ProcessLookupError:
+            return
+        except PermissionError:
+            raise RunRefused(
+                f"the lab (process {pid}) is another user's: only that user and root may end it",
+                exits.HOST_LACKS,
+            ) from None
         while time.monotonic() < deadline:
             if pid not in find():
                 return

@@ -20,6 +20,8 @@ _SECONDS = {
 _PART = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,30})?)\s*(us|ms|min|s|m|h|d)\s*")
 _RATE = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,12})?)\s*/\s*(s|min|m|h|d)\s*")
 _HIGHEST_RATE = 1e6
+_LOWEST_RATE = 1e-8
+"""One in three years, as long as a duration may be: a slower rate gives steps without an end."""
 
 
 def parse_duration(value: object) -> float:
@@ -60,6 +62,8 @@ def parse_rate(value: object) -> float:
         raise ValueError(f"must be {RATE_FORM}")
     if not 0 < rate <= _HIGHEST_RATE:  # NaN fails here too
         raise ValueError(f"must be {RATE_FORM}, at most {_HIGHEST_RATE:,.0f}/s")
+    if rate < _LOWEST_RATE:
+        raise ValueError(f"must be {RATE_FORM}, at least {_LOWEST_RATE:g}/s")
     return rate
 
 

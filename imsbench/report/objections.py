@@ -24,6 +24,11 @@ def _of_the_run(result: RunResult) -> Iterator[str]:
         yield f"Its target is the {kind} one: no product, and on the generator's machine."
     if result.status != "complete":
         yield f"The run is not complete ({result.status}): {result.reason.rstrip('.')}."
+    else:
+        made = {done.index for done in result.steps if done.complete}
+        for step in result.asked.values():
+            if step.index not in made:
+                yield f"{name_of(step)}: it is not there to its end, though the run is said to be complete."
     if not any(done.kpis.totals()["attempted"] for done in result.steps):
         yield "Nothing was measured in it."
     if result.plan:

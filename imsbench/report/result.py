@@ -297,6 +297,9 @@ def _contradiction(result: RunResult) -> str:
         return "it ended before it started"
     if not result.hosts:
         return "it has no host"
+    kind = result.profile.target.kind
+    if result.self_test != (kind in ("embedded", "null")):
+        return f"its target is the {kind} one, but self_test is {str(result.self_test).lower()}"
     # A process that did not report at its end is a reason; so is a step cut short.
     if not result.workers and result.status == "complete" and result.valid:
         return "it is complete and valid, but has no worker"

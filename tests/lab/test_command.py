@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,15 @@ def test_labs_are_found_by_their_command_line_the_oldest_first(tmp_path: Path) -
     process(tmp_path, 12, "")
     (tmp_path / "meminfo").touch()
     assert keeper.find(tmp_path) == [20, 30]
+
+
+def test_a_lab_of_another_user_stays_up_and_the_reason_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_pid: int, _number: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(keeper, "find", lambda: [4711])
+    monkeypatch.setattr(os, "kill", refuse)
+    assert cli.main(["lab", "down", "kamailio"]) == 5
+    assert "the lab (process 4711) is another user's" in capsys.readouterr().err

@@ -85,6 +85,21 @@ def faulty(result: RunResult) -> RunResult:
     return result.model_copy(update={"steady_faults": [fault]})
 
 
+def without_the_last(result: RunResult) -> RunResult:
+    return result.model_copy(update={"steps": result.steps[:-1]})
+
+
+def cut_short(result: RunResult) -> RunResult:
+    result.steps[-1].complete = False
+    return result
+
+
+@pytest.mark.parametrize("spoil", [without_the_last, cut_short])
+def test_a_complete_run_with_less_than_its_profile_asks_is_not_published(spoil: Any) -> None:
+    (why,) = objections(spoil(enough()))
+    assert why.endswith("it is not there to its end, though the run is said to be complete.")
+
+
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [

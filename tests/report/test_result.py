@@ -70,6 +70,10 @@ def test_nan_is_refused_before_it_enters(result: RunResult) -> None:
         (lambda d: d["steps"].reverse(), "its steps are [3, 2, 1, 0]"),
         (lambda d: d.update(ended="2026-01-02T03:04:04Z"), "it ended before it started"),
         (lambda d: d.update(hosts=[]), "it has no host"),
+        (
+            lambda d: d.update(self_test=False),
+            "its target is the embedded one, but self_test is false",
+        ),
         (lambda d: d["steps"][1].update(health=[]), "no worker told of its health in step 1"),
         (lambda d: (d.update(workers=[]), d["steps"].pop()), "but has no worker"),
         (
