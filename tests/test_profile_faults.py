@@ -39,7 +39,7 @@ simulators:
   hss: {faults: [{what: silence, commands: [MAR], share: 0.01}]}
   pcrf: {faults: [{what: error, result: 5065}]}
 faults:
-  - {what: core_stall, step: 1, at: 2s, duration: 2s}
+  - {what: core_stall, step: 2, at: 2s, duration: 2s}
   - {what: hss_restart, at: 5s, duration: 3s}
   - {what: rtr, step: cycle, rate: 2/s, duration: 1s}
   - {what: tcp_reset, step: fill, at: 1s, share: 1.0}
@@ -101,13 +101,13 @@ def test_steady_faults_of_a_target_are_checked(fault: str, path: str, text: str)
 @pytest.mark.parametrize(
     ("fault", "where", "text"),
     [
-        ("{what: rtr, count: 1, step: 3}", "step", "is 3, but the load has 3 steps, from 0"),
+        ("{what: rtr, count: 1, step: 4}", "step", "is 4, but the load has 3 steps"),
         (
             "{what: rtr, count: 1, step: calls}",
             "step",
             "is calls, but the load has no such step: 3 of fill, cycle",
         ),
-        ("{what: rtr, count: 1, step: 0, at: 10s}", "at", "step 0 takes 10 s only"),
+        ("{what: rtr, count: 1, step: 1, at: 10s}", "at", "step 1 takes 10 s only"),
         ("{what: rtr, count: 1, step: cycle, at: 6s}", "at", "one of the steps takes 5 s only"),
         ("{what: rtr, count: 1, at: 25s}", "at", "the load takes 25 s only"),
     ],

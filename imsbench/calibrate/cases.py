@@ -171,7 +171,7 @@ def _stall(scale: Scale) -> Case:
         judge.stalled,
         phases=[{"fill": {"rate": scale.stall_rate, "to": count}}],
         faults=[
-            {"what": "core_stall", "step": 0, "at": f"{middle_s:g}s", "duration": "2s"},
+            {"what": "core_stall", "step": 1, "at": f"{middle_s:g}s", "duration": "2s"},
         ],
     )
 

@@ -164,9 +164,9 @@ PLAYED_BY: dict[Kind, Literal["hss", "pcrf", "core"]] = {
 
 
 def _step(value: object) -> object:
-    number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    number = isinstance(value, int) and not isinstance(value, bool) and value >= 1
     if value is not None and not number and not (isinstance(value, str) and value):
-        raise ValueError('must be the position of a step, from 0, or a kind of step: "cycle"')
+        raise ValueError('must be the position of a step, from 1, or a kind of step: "cycle"')
     return value
 
 
@@ -180,7 +180,7 @@ class TimedFault(Settings):
     at: Duration = 0.0
     """Seconds from the beginning of its step; without one, of the load."""
     step: Annotated[int | str | None, BeforeValidator(_step)] = None
-    """Position of the step in the run, from 0; or a kind of step, "cycle": in each of them; null: the
+    """Position of the step in the run, from 1; or a kind of step, "cycle": in each of them; null: the
     load as a whole."""
     duration: Annotated[Duration, Field(le=_LONGEST_S)] = 0.0
     """How long a peer is down, a target stands still, or a rate lasts."""
@@ -235,7 +235,7 @@ def faults_of_step(
     """The faults of a step, with their positions in the profile; of None: those of the load."""
     if step is None:
         return [(n, fault) for n, fault in enumerate(faults) if fault.step is None]
-    wanted = (step.index, step.kind)
+    wanted = (step.index + 1, step.kind)
     return [(n, fault) for n, fault in enumerate(faults) if fault.step in wanted]
 
 
@@ -245,10 +245,10 @@ def misplaced(
     """Path and text of each timed fault whose instant is in no step of the load."""
     for number, fault in enumerate(faults):
         path = f"faults[{number}]"
-        if isinstance(fault.step, int) and fault.step >= len(steps):
-            yield f"{path}.step", f"is {fault.step}, but the load has {len(steps)} steps, from 0"
+        if isinstance(fault.step, int) and fault.step > len(steps):
+            yield f"{path}.step", f"is {fault.step}, but the load has {len(steps)} steps"
             continue
-        own = [step for step in steps if fault.step in (step.index, step.kind)]
+        own = [step for step in steps if fault.step in (step.index + 1, step.kind)]
         if fault.step is None:
             length_s, where = sum(step.duration_s for step in steps), "the load takes"
         elif not own:
@@ -258,7 +258,7 @@ def misplaced(
             continue
         else:
             length_s = min(step.duration_s for step in own)
-            where = f"step {own[0].index} takes" if len(own) == 1 else "one of the steps takes"
+            where = f"step {own[0].index + 1} takes" if len(own) == 1 else "one of the steps takes"
         if fault.at >= length_s:
             yield f"{path}.at", f"is {fault.at:g} s, but {where} {length_s:,.6g} s only"
 

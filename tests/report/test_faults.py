@@ -12,7 +12,7 @@ from tests.report.results import PROFILE, failing_cycle, hand_made
 
 FAULTS = """
 faults:
-  - {what: core_stall, step: 1, at: 2s, duration: 2s}
+  - {what: core_stall, step: 2, at: 2s, duration: 2s}
   - {what: rtr, at: 5s, rate: 2/s, duration: 1s}
 """
 

@@ -17,7 +17,7 @@ phases:
   - fill: {rate: 10/s, to: 100}
   - cycle: {rate: 10/s}
 faults:
-  - {what: core_stall, step: 1, at: 2s, duration: 2s}
+  - {what: core_stall, step: 2, at: 2s, duration: 2s}
   - {what: hss_restart, at: 5s, duration: 3s}
   - {what: rtr, step: cycle, rate: 2/s, duration: 1s}
 """
