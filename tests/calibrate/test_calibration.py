@@ -51,7 +51,7 @@ def test_cases_add_to_the_one_without_faults(
     assert exit_code(done) == code
     text = table.render(done, [HOST])
     assert "| 401 delayed, constant 50 ms | p50 from due" in text
-    assert ("+36.0" in text) is (measured_s == 0.090)
+    assert ("| +35.9" in text) is (measured_s == 0.090)
     assert ("**no**" in text) is (measured_s == 0.090)
     assert ("Not vouched for, “401 delayed, constant 50 ms”: It was late." in text) is bool(reasons)
     assert "a processor" in text
