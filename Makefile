@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-BENCHMARKS := registrations protected lateness memory hss esp xfrm
+BENCHMARKS := registrations protected lateness memory hss pcrf esp xfrm calls nullcalls
 APT    := git make python3 python3-venv iproute2
 
 .PHONY: help demo test test-kernel lint format bench clean requirements
@@ -15,7 +15,13 @@ demo: $(VENV)/.installed ## embedded core and HSS, 200 phones, the table: about 
 
 test: $(VENV)/.developer ## linters, types, layer contracts, tests
 	$(MAKE) --no-print-directory lint
-	$(BIN)/pytest
+	@# The labs wait for servers and guests to start, most of their time: they go beside the rest.
+	@log=$$(mktemp); $(BIN)/pytest -p no:cacheprovider tests/lab >"$$log" 2>&1 & lab=$$!; \
+	trap 'kill $$lab 2>/dev/null; rm -f "$$log"; exit 130' INT TERM; \
+	echo "tests/lab runs beside these; its report comes in the end"; \
+	$(BIN)/pytest --ignore tests/lab; rest=$$?; \
+	wait $$lab; lab=$$?; cat "$$log"; rm -f "$$log"; \
+	exit $$((rest > lab ? rest : lab))
 
 test-kernel: $(VENV)/.developer ## only what needs ESP in the kernel, inside user-mode Linux
 	$(BIN)/python -m tests.lab.uml -- python -m pytest -p no:cacheprovider -m kernel_esp tests/lab

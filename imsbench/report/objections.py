@@ -45,7 +45,7 @@ def _of_a_step(step: Step, done: StepResult) -> Iterator[str]:
     for reason in (*done.reasons, *done.findings):
         yield f"{name}: {reason.rstrip('.')}."
     registrations = done.kpis.procedures["registration"].attempted
-    if step.kind in ("fill", "cycle") and registrations < ENOUGH:
+    if step.kind in ("fill", "cycle", "storm") and registrations < ENOUGH:
         yield f"{name}: {registrations:,} registrations are too few; a row needs {ENOUGH:,}."
     if step.calls is None:
         return
