@@ -15,13 +15,7 @@ demo: $(VENV)/.installed ## embedded core and HSS, 200 phones, the table: about 
 
 test: $(VENV)/.developer ## linters, types, layer contracts, tests
 	$(MAKE) --no-print-directory lint
-	@# The labs wait for servers and guests to start, most of their time: they go beside the rest.
-	@log=$$(mktemp); $(BIN)/pytest -p no:cacheprovider tests/lab >"$$log" 2>&1 & lab=$$!; \
-	trap 'kill $$lab 2>/dev/null; rm -f "$$log"; exit 130' INT TERM; \
-	echo "tests/lab runs beside these; its report comes in the end"; \
-	$(BIN)/pytest --ignore tests/lab; rest=$$?; \
-	wait $$lab; lab=$$?; cat "$$log"; rm -f "$$log"; \
-	exit $$((rest > lab ? rest : lab))
+	$(BIN)/python -m tests.everything
 
 test-kernel: $(VENV)/.developer ## only what needs ESP in the kernel, inside user-mode Linux
 	$(BIN)/python -m tests.lab.uml -- python -m pytest -p no:cacheprovider -m kernel_esp tests/lab

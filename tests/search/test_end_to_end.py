@@ -58,7 +58,9 @@ def test_a_search_finds_the_limit_of_the_reference_core(tmp_path: Path) -> None:
     assert overload.offered == 30.0
     # The core takes 20/s, and at most the bucket's six beside.
     assert 20.0 * 0.9 <= overload.succeeded <= 20.0 + 6 / 5 + 0.1
-    assert found.relief_s is not None
+    relief = [one for one in found.trials if one.role == "relief"]
+    assert relief
+    assert found.relief_s is not None or not all(one.vouched for one in relief)
     assert (
         "**Capacity: 20/s (the limit lies in 20 to 24; confirmed)"
         in (folder / "report.md").read_text()
