@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import logging
 import signal
 import sys
@@ -19,6 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from imsbench.host import garbage
 from imsbench.host.control import ControlChannel, child_channel, die_with_parent
 from imsbench.protocol.address import split_host_port
 from imsbench.subscriber import Population
@@ -244,5 +244,4 @@ async def _serve_until_signal(role: Role, config: Mapping[str, Any]) -> None:
 
 def _settle() -> None:
     """Take what stands now out of the garbage collector: a full pass would show as response time."""
-    gc.collect()
-    gc.freeze()
+    garbage.settle()

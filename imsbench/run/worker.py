@@ -6,7 +6,6 @@ reads that channel; EOF ends it.
 
 from __future__ import annotations
 
-import gc
 import os
 import random
 import signal
@@ -18,7 +17,7 @@ from typing import Any
 from imsbench.engine.driver import Driver
 from imsbench.engine.health import Health, resident_bytes
 from imsbench.engine.loop import Loop, clock
-from imsbench.host import links
+from imsbench.host import garbage, links
 from imsbench.host.backend import BackendError, SaBackend
 from imsbench.host.child import prepare_namespace
 from imsbench.host.choose import choose_backend
@@ -96,9 +95,7 @@ class Worker:
             self._tap.attach(self._loop.add_reader)
         self._channel.setblocking(False)
         self._loop.add_reader(self._channel.fileno(), self._on_control)
-        # The population stands: a full collection would walk it all, for nothing (45 ms at 50,000).
-        gc.collect()
-        gc.freeze()
+        garbage.settle()  # the population stands
         self._channel.send("ready", phones=len(self._phones.all))
         self._loop.call_at(clock() + _TICK_S, self._tick, None)
         self._loop.run()
@@ -216,6 +213,7 @@ class Worker:
         run = self._run
         assert run is not None
         self._run = None
+        garbage.settle()  # between steps, so that it is not within them
         step = run.step
         if step.calls and not self._repair:
             begin = run.first_due_at + step.warm_up_s

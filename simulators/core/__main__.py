@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import logging
 import sys
 from typing import Any
 
-from imsbench.host import links
+from imsbench.host import garbage, links
 from imsbench.host.backend import BackendError, SaBackend
 from imsbench.host.child import enter_own_namespace, prepare_namespace
 from imsbench.host.control import ControlChannel, child_channel, die_with_parent
@@ -234,8 +233,7 @@ async def _serve(
     try:
         if not await _start(core, stopped, patient=channel is None):
             return {}
-        gc.collect()
-        gc.freeze()  # what stands now is not walked again
+        garbage.settle()
         if channel is not None:
             channel.send("ready")
         await _tick_until(stopped, core, faults, channel)

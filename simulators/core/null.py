@@ -12,12 +12,12 @@ port_pc to port_us, and SAs go 2.5 s after the 200 to a de-registration.
 from __future__ import annotations
 
 import contextlib
-import gc
 import logging
 import time
 from collections import Counter
 from typing import Any
 
+from imsbench.host import garbage
 from imsbench.host.backend import BackendError, SaBackend
 from imsbench.host.control import ControlChannel
 from imsbench.protocol.address import host_port
@@ -324,8 +324,7 @@ def serve(
     target = NullTarget(settings, backend)
     try:
         target.start()
-        gc.collect()
-        gc.freeze()  # the phones stand: a full collection would walk them all, for nothing
+        garbage.settle()
         if channel is not None:
             _report_to(channel, target)
         _LOG.info("null target at %s port %s", *target.address)
