@@ -75,7 +75,11 @@ class Loop:
                 heapq.heappop(timers)[2]()
 
     def close(self) -> None:
-        """Close epoll."""
+        """Close the connections that are left, and epoll."""
+        for handler in list(self._handlers.values()):
+            owner = getattr(handler, "__self__", None)
+            if isinstance(owner, Connection):
+                owner.close()
         self._epoll.close()
 
 
