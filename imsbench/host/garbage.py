@@ -10,8 +10,8 @@ from __future__ import annotations
 import gc
 
 _YOUNG, _MIDDLE = 700, 10
-_FULL = 1000
-"""Full collections come a hundred times more rarely than Python's default has them."""
+_FULL = 100_000
+"""Full collections come ten thousand times more rarely than Python's default has them."""
 
 
 def settle() -> None:

@@ -213,6 +213,7 @@ class Worker:
         run = self._run
         assert run is not None
         self._run = None
+        health = self._health_of_calls or self._health.end()
         garbage.settle()  # between steps, so that it is not within them
         step = run.step
         if step.calls and not self._repair:
@@ -233,7 +234,7 @@ class Worker:
             kpis=self._kpis.to_json(),
             timeline=self._timeline.to_json(),
             halves=self._halves.to_json(),
-            health=(self._health_of_calls or self._health.end())
+            health=health
             | {
                 "dropped": run.dropped,
                 "without_pair": run.without_pair,

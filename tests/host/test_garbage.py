@@ -13,7 +13,7 @@ def test_what_stands_is_frozen_and_full_collections_are_rare() -> None:
         standing = [[n] for n in range(1000)]
         garbage.settle()
         assert gc.get_freeze_count() >= len(standing)
-        assert gc.get_threshold() == (700, 10, 1000)
+        assert gc.get_threshold() == (700, 10, 100_000)
         cycle: list[object] = []
         cycle.append(cycle)
         del cycle
