@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from imsbench.kpi.kpis import StepKpis
 from imsbench.kpi.statistics import Ratio
@@ -69,9 +69,8 @@ def _handled(kpis: StepKpis, scenario: Scenario, limit_s: float) -> Handled:
     if scenario == "call":
         calls = kpis.sessions
         # A call that failed after a late set-up counts once, with what is worse: as failed.
-        late = calls.histogram("setup_time").count_above(limit_s)
-        failed = calls.attempted - calls.planned
-        return Handled(scenario, calls.attempted, failed, min(late, calls.planned), limit_s)
+        late = calls.histogram("planned_setup_time").count_above(limit_s)
+        return Handled(scenario, calls.attempted, calls.attempted - calls.planned, late, limit_s)
     part = kpis.procedures[scenario]
     late = part.histogram("time").count_above(limit_s)
     return Handled(scenario, part.attempted, part.failed, late, limit_s)
@@ -85,12 +84,13 @@ def worst(parts: Iterable[Handled], objective: float) -> Handled | None:
 
 def is_adequate(outcome: Outcome | CallOutcome, limits: Limits) -> bool | None:
     """Whether one attempt that is over was handled adequately; None if it is not judged."""
+    limit_s: float | None
     if isinstance(outcome, CallOutcome):
         limit_s = limits.get("call")
         # Not established, as a busy one: no time to judge, and NaN exceeds nothing.
         time_s = outcome.setup_at - outcome.sent_at
     else:
-        limit_s = next((s for name, s in limits.items() if name == outcome.procedure), None)
+        limit_s = cast(Mapping[str, float], limits).get(outcome.procedure)
         time_s = outcome.time_s
     if limit_s is None:
         return None

@@ -59,7 +59,9 @@ class Mean:
 
 
 class Halves:
-    """Times of successful attempts by the half in which they were due, and calls in progress in each."""
+    """Times of successful attempts, and set-ups of calls, by the half in which they were due; and the
+    calls in progress in each.
+    """
 
     __slots__ = ("in_progress", "middle", "times")
 
@@ -75,7 +77,9 @@ class Halves:
         """Take one attempt; a NaN is none."""
         if isnan(self.middle) or isnan(duration_s):
             return
-        halves = self.times.setdefault(name, (Mean(), Mean()))
+        halves = self.times.get(name)
+        if halves is None:
+            halves = self.times[name] = Mean(), Mean()
         halves[due_at >= self.middle].add(duration_s)
 
     def observe(self, spans: Iterable[CallSpan], begin: float, end: float) -> None:

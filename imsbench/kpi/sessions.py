@@ -17,12 +17,13 @@ from imsbench.outcome import CallOutcome
 
 SessionSeries = Literal[
     "setup_time", "setup_from_due", "setup_from_start", "first_response", "srd", "failed_srd",
-    "answer_time", "sdd", "sdt", "routing_time", "phone_time", "unanswered_time",
+    "answer_time", "sdd", "sdt", "routing_time", "phone_time", "unanswered_time", "planned_setup_time",
 ]  # fmt: skip
 """INVITE -> first 180 or 2xx, from the first byte sent, from due, from the phone's first act; -> 100
 or whatever came first; -> first non-100 provisional, of answered and of refused calls (RFC 6076
 §4.3.1, §4.3.2); -> 2xx; BYE -> 2xx (§4.4); 2xx -> BYE (§4.5); INVITE sent -> read by the called phone;
-our own share; INVITE -> end of a call that was not answered."""
+our own share; INVITE -> end of a call that was not answered; the set-up time of calls that ended as
+planned, alone."""
 
 SessionShare = Literal[
     "established", "network", "answered", "dropped", "ser", "seer", "ineffective", "completed",
@@ -276,6 +277,8 @@ class SessionKpis:
             self._add("setup_time", outcome.setup_at - sent_at)
             self._add("setup_from_due", outcome.setup_at - outcome.due_at)
             self._add("setup_from_start", outcome.setup_at - outcome.started_at)
+            if not outcome.cause:
+                self._add("planned_setup_time", outcome.setup_at - sent_at)
         provisional = [t for t in (outcome.trying_at, outcome.progress_at) if not isnan(t)]
         final_at = outcome.ended_at if outcome.status else nan
         final_at = outcome.answered_at if outcome.answered else final_at

@@ -32,16 +32,6 @@ _STATUS = {
     "target_died": "The target died within the run",
     "generator_failed": "The generator failed within the run",
 }
-_EXIT = {
-    0: "kept",
-    1: "a threshold broken, or what the target did above",
-    2: "usage or profile error",
-    3: "the generator cannot vouch for the run",
-    4: "the target died",
-    5: "the host lacks something",
-    70: "a defect of imsbench",
-    130: "interrupted",
-}
 _STATE = {"kept": "kept", "broken": "**broken**", "undefined": "undefined"}
 
 
@@ -105,11 +95,9 @@ def _verdict(result: RunResult) -> Lines:
         yield f"- Target: {finding}"
     if result.limiter:
         yield f"- Limiter suspected: {result.limiter}"
-    if result.self_test:
-        yield "- A self-test shares its machine with the target and is no capacity of anything."
-    elif result.profile.target.kind == "lab":
-        yield "- The core shares its machine with the generator: on machines of its own it carries more."
-    yield f"- Exit code {result.exit_code}: {_EXIT.get(result.exit_code, 'unknown')}."
+    if told := tables.same_machine(result):
+        yield f"- {told}"
+    yield f"- Exit code {result.exit_code}: {tables.EXIT.get(result.exit_code, 'unknown')}."
 
 
 def _calls_verdict(result: RunResult) -> Lines:

@@ -24,7 +24,7 @@ from imsbench.report.form import (
 )
 from imsbench.report.objections import ENOUGH
 from imsbench.report.result import RunResult, StepResult
-from imsbench.report.tables import Lines, asked, define, marked, pairs, refresh_rows
+from imsbench.report.tables import Lines, asked, define, marked, pairs, refresh_rows, same_machine
 
 
 def publish(result: RunResult) -> str:
@@ -44,6 +44,9 @@ def _head(result: RunResult) -> Lines:
         f"Run `{result.id}` of imsbench {result.version}. A p99 is shown from {ENOUGH:,} samples on; a dash "
         "is undefined, not measured, or from too few samples."
     )
+    if told := same_machine(result):
+        yield ""
+        yield told
 
 
 def _registrations(result: RunResult) -> Lines:

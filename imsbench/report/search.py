@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 
 from imsbench.kpi.definitions import DEFINITIONS
 from imsbench.kpi.statistics import exact
@@ -20,7 +19,7 @@ from imsbench.report.form import (
 )
 from imsbench.report.result import RunResult
 from imsbench.report.searched import CauseCount, HandledAttempts, SearchResult, TrialResult
-from imsbench.report.tables import Lines, define
+from imsbench.report.tables import EXIT, Lines, define, same_machine
 
 _WHAT = {
     "registration": "initial registrations",
@@ -38,7 +37,7 @@ _OUTCOME = {
     "too many steps": "not ended",
     "interrupted": "interrupted",
 }
-_EXIT = {
+_EXIT = EXIT | {
     0: "found and confirmed",
     1: "not found, or not confirmed",
     3: "the generator is the limit, or does not vouch for the run",
@@ -69,9 +68,9 @@ def search(result: RunResult) -> Lines:
         yield f"- The run is not complete: {cell(result.reason).rstrip('.')}."
     vouched = sum(trial.vouched for trial in found.trials)
     yield f"- Generator: vouches for {vouched} of {len(found.trials)} steps."
-    if result.self_test:
-        yield "- A self-test shares its machine with the target and is no capacity of anything."
-    yield f"- Exit code {result.exit_code}: {_EXIT.get(result.exit_code, 'see above')}."
+    if told := same_machine(result):
+        yield f"- {told}"
+    yield f"- Exit code {result.exit_code}: {_EXIT.get(result.exit_code, 'unknown')}."
     yield ""
     yield from _curve(found)
     yield ""
@@ -152,10 +151,7 @@ def _curve(found: SearchResult) -> Lines:
         "CPU (cores)", "Objective",
     )  # fmt: skip
     ordered = sorted(found.trials, key=lambda one: (one.offered, one.step))
-    rows = []
-    for _, trials in groupby(ordered, key=lambda one: one.offered):
-        rows += [_row(trial, found) for trial in trials]
-    yield from table(headers, rows, "rrllrrrrrl")
+    yield from table(headers, [_row(trial, found) for trial in ordered], "rrllrrrrrl")
     if any(not trial.vouched for trial in found.trials):
         yield ""
         yield "Struck through: the generator cannot vouch for it; it counts for nothing."

@@ -31,6 +31,18 @@ INTERVALS = (
     "few samples bound it. A p99 stands from 100 samples on. A dash is undefined, not zero."
 )
 
+EXIT = {
+    0: "kept",
+    1: "a threshold broken, or what the target did above",
+    2: "usage or profile error",
+    3: "the generator cannot vouch for the run",
+    4: "the target died",
+    5: "the host lacks something",
+    70: "a defect of imsbench",
+    130: "interrupted",
+}
+"""What an exit code means in a verdict."""
+
 
 def pairs(result: RunResult) -> list[Pair]:
     """Each step that was begun, with what was asked of it."""
@@ -293,3 +305,12 @@ def define(*keys: str) -> Lines:
         definition = DEFINITIONS[key]
         clause = "" if definition.clause == "project definition" else f" ({definition.clause})"
         yield f"- **{definition.title}**: {definition.words}{clause}."
+
+
+def same_machine(result: RunResult) -> str:
+    """What a target on the generator's own machine means for its numbers; "" of any other."""
+    if result.self_test:
+        return "A self-test shares its machine with the target and is no capacity of anything."
+    if result.profile.target.kind == "lab":
+        return "The core shares its machine with the generator: on machines of its own it carries more."
+    return ""

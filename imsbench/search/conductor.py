@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import ceil, inf
 from typing import TypeVar
 
-from imsbench.kpi.adequacy import Handled, handled
+from imsbench.kpi.adequacy import Handled, Limits, handled
 from imsbench.profile import Span
 from imsbench.report.searched import SearchOutcome, TrialRole
 from imsbench.run.orders import Order, Source
@@ -223,15 +223,17 @@ class Conductor:
 
     def _fitting(self, rate: float, wanted_s: float, beside_s: float) -> float:
         """How long this load can be held beside so much more time of it, seconds; 0: too short."""
+        asked, why = self.plan.span.most, "the phones do not suffice for it"
         longest_s = wanted_s
-        if rate > self.plan.most:
-            phones = self.plan.available if "registration" in self.plan.shares else 0
-            longest_s = min(wanted_s, phones / rate - beside_s)
+        if asked is not None and rate > asked:
+            longest_s, why = 0.0, f"the profile's search goes to {asked:.4g}/s"
+        elif "registration" in self.plan.shares:
+            longest_s = min(wanted_s, self.plan.available / rate - beside_s)
+        elif rate > self.plan.most:
+            longest_s, why = 0.0, f"the phones suffice for {self.plan.most:.4g}/s"
         if longest_s >= min(SHORTEST_S, wanted_s):
             return longest_s
-        self.remarks.append(
-            f"An overload of {rate:.4g}/s was left out: the phones suffice for {self.plan.most:.4g}/s."
-        )
+        self.remarks.append(f"An overload of {rate:.4g}/s was left out: {why}.")
         return 0.0
 
     def _most_for(self, duration_s: float) -> float:
@@ -323,11 +325,11 @@ class Conductor:
 
     def _is_adequate(self, probe: StepRecord) -> bool:
         limits = self.plan.search.time_limits
-        wanted = {
+        wanted: Limits = {
             "deregistration": limits.deregistration,
             "registration": limits.registration,
         }
-        parts = handled(probe.kpis, wanted)  # type: ignore[arg-type]
+        parts = handled(probe.kpis, wanted)
         return all(part.attempted and part.meets(0.0) for part in parts)
 
     def _next(self) -> int:

@@ -156,7 +156,7 @@ def rules(method: Method, span: Span, search: Search) -> list[str]:
                 f"Each iteration makes N = {search.sessions:,} attempts at a constant r per second "
                 "(RFC 7502 §4.10 has N = 50,000); it is good only if not one of them is handled "
                 "inadequately: the design objective does not apply.",
-                f"Begin with r = {math.floor(span.start)}, w = {search.fraction:g}, "
+                f"Begin with r = {max(1, math.floor(span.start))}, w = {search.fraction:g}, "
                 f"d = max({RFC_DECREASE_LEAST:g}, w / 2). Good: r becomes floor(r + w r). "
                 f"Not good: r becomes floor(r - d r), then d = max({RFC_DECREASE_LEAST:g}, d / 2) and "
                 f"w = max({RFC_DECREASE_LEAST:g}, w / 2).",

@@ -214,7 +214,10 @@ def make_plan(profile: Profile, procedure: SearchProcedure, method: Method) -> P
             f"of {profile.subscribers.count:,} subscribers suffice for {max(most, 0.0):.4g}/s only"
         )
         raise ProfileError(profile.name, [Problem(f"search.{procedure}.start", None, text)])
-    return Plan(profile, procedure, method, registered, shares, calls, most)
+    if not round(plan.span.start * plan.duration_s(plan.span.start)):
+        text = f"{plan.span.start:g}/s makes no attempt in the first step of {profile.search.duration:g} s"
+        raise ProfileError(profile.name, [Problem(f"search.{procedure}.start", None, text)])
+    return replace(plan, most=most)
 
 
 def _load_of(

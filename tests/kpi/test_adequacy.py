@@ -33,6 +33,14 @@ def test_failed_or_late_is_inadequate_and_each_scenario_stands_apart() -> None:
     assert [part.meets(0.2) for part in (registration, calls)] == [True, False]
 
 
+def test_a_call_that_is_set_up_late_and_then_fails_counts_once() -> None:
+    step = StepKpis()
+    for outcome in (call(), call(setup_s=1.5, stage="bye", cause="timeout")):
+        step.record_call(outcome)
+    (part,) = handled(step, {"call": 1.0})
+    assert (part.failed, part.late) == (1, 0)
+
+
 def test_the_worst_is_the_one_that_misses_by_most() -> None:
     parts = handled(kpis(), LIMITS)
     found = worst(parts, 0.05)
