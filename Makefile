@@ -10,7 +10,7 @@ APT    := git make python3 python3-venv iproute2
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.installed ## embedded core and HSS, 200 phones, the table: about a minute
+demo: $(VENV)/.installed ## embedded core, HSS and PCRF, 200 phones, calls, the tables: about a minute
 	$(BIN)/imsbench demo
 
 test: $(VENV)/.developer ## linters, types, layer contracts, tests

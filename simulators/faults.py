@@ -203,7 +203,7 @@ class TimedFaults:
             work = self._strike(one, self._striking[one.what])
         else:
             raise ValueError(f"unknown fault {one.what!r}")
-        self._run(one, work)
+        self._run(work)
 
     def to_json(self) -> list[dict[str, Any]]:
         """What has begun so far, in order, and what came of it."""
@@ -217,7 +217,7 @@ class TimedFaults:
 
     # private
 
-    def _run(self, one: _Order, work: Coroutine[Any, Any, None]) -> None:
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -234,7 +234,11 @@ class TimedFaults:
 
     async def _last(self, one: _Order, act: Lasting) -> None:
         await self._begin(one)
-        await act(one.duration_s)
+        try:
+            await act(one.duration_s)
+        except Exception:
+            one.failed = 1
+            raise
         one.done, one.ended_at = 1, time.monotonic()
 
     async def _strike(self, one: _Order, act: Striking) -> None:
@@ -252,14 +256,19 @@ class TimedFaults:
             await asyncio.sleep(max(0.0, one.at + number / rate - time.monotonic()))
             strikes.append(asyncio.ensure_future(act(1, None)))
             strikes[-1].add_done_callback(lambda done: _count(one, done))
-        await asyncio.gather(*strikes)
+        await asyncio.gather(*strikes, return_exceptions=True)
 
 
 def _count(one: _Order, strike: asyncio.Future[Done]) -> None:
-    if not strike.cancelled() and strike.exception() is None:
-        done, failed = strike.result()
-        one.done += done
-        one.failed += failed
+    if strike.cancelled():
+        return
+    if error := strike.exception():
+        log.error("injected fault", exc_info=error)
+        one.failed += 1
+        return
+    done, failed = strike.result()
+    one.done += done
+    one.failed += failed
 
 
 def wanted(count: int | None, share: float | None, there: int) -> int:

@@ -246,11 +246,12 @@ class Node:
 
     def _measure(self, request: DiameterMessage, answer: DiameterMessage, time_s: float) -> None:
         name = self.command_names[request.code]
+        delayed = request in self._delayed
         for commands in (self.commands, self._since):
             stats = commands.get(name)
             if stats is None:
                 stats = commands[name] = CommandStats()
-            stats.record(answer.outcome, time_s, delayed=request in self._delayed)
+            stats.record(answer.outcome, time_s, delayed=delayed)
         self.answered(request, answer)
 
 

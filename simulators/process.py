@@ -182,7 +182,7 @@ async def _serve_channel(role: Role, channel: ControlChannel, config: Mapping[st
     node = role.node_from_config(config)
     host, port = config["listen"]
     await node.peer.listen(host, port)
-    _settle()
+    garbage.settle()
     control = Control(node, channel)
     channel.send("ready")
     await control.run()
@@ -227,7 +227,7 @@ async def _serve_until_signal(role: Role, config: Mapping[str, Any]) -> None:
     node = role.node_from_config(config)
     host, port = config["listen"]
     address = await node.peer.listen(host, port or DIAMETER_PORT)
-    _settle()
+    garbage.settle()
     identity = config["origin_host"]
     log.info("%s %s serves %s at %s:%d", role.name, identity, node.describe(), *address)
     stopped = asyncio.Event()
@@ -240,8 +240,3 @@ async def _serve_until_signal(role: Role, config: Mapping[str, Any]) -> None:
     for name, value in node.state().items():
         log.info("%s: %s", name, value)
     await node.close()
-
-
-def _settle() -> None:
-    """Take what stands now out of the garbage collector: a full pass would show as response time."""
-    garbage.settle()

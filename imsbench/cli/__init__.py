@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="imsbench",
-        description="Capacity benchmark for IMS cores: plays the phones, and the HSS behind the core.",
+        description="Capacity benchmark for IMS cores: plays the phones, the HSS and the PCRF around a core.",
         epilog=_EPILOG,
     )
     parser.add_argument("--version", action="version", version=f"imsbench {imsbench.__version__}")

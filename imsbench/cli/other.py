@@ -43,7 +43,7 @@ def add(commands: Commands) -> None:
 def _add_enter(commands: Commands) -> None:
     enter = commands.add_parser(
         "enter",
-        help="a shell in the network namespace of a running worker, core or hss",
+        help="a shell in the network namespace of a running worker, core, hss or pcrf",
         description="Open a shell (or run a command) in the namespace of a run in progress.",
         epilog="example: imsbench enter worker-0 tcpdump -ni ims0",
     )

@@ -27,6 +27,17 @@ def drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def put(text: str) -> int:
+    """What a command was asked for, to standard output; the exit code. BrokenPipeError passes."""
+    try:
+        print(text, end="", flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return output_lost(error)
+    return exits.KEPT
+
+
 def output_lost(error: OSError) -> int:
     """Say that standard output took no more (a full disk behind it); the exit code for it."""
     drop_output()

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from imsbench.cli.arguments import Commands
-from imsbench.cli.output import output_lost
-from imsbench.run import execute, exits
+from imsbench.cli.output import put
+from imsbench.run import execute
 
 
 def add(commands: Commands) -> None:
@@ -28,11 +28,4 @@ def add(commands: Commands) -> None:
 
 def _report(arguments: argparse.Namespace) -> int:
     render = execute.published if arguments.publish else execute.render
-    reports = [render(path) for path in arguments.results]
-    try:
-        print("".join(reports), end="", flush=True)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        return output_lost(error)
-    return exits.KEPT
+    return put("".join([render(path) for path in arguments.results]))

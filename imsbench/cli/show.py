@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from imsbench.cli.arguments import Commands, positive
-from imsbench.cli.output import output_lost
-from imsbench.run import exits, why
+from imsbench.cli.output import put
+from imsbench.run import why
 
 
 def add(commands: Commands) -> None:
@@ -25,11 +25,4 @@ def add(commands: Commands) -> None:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    lines = why.lines(arguments.result, arguments.failure)
-    try:
-        print("\n".join(lines), flush=True)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        return output_lost(error)
-    return exits.KEPT
+    return put("\n".join(why.lines(arguments.result, arguments.failure)) + "\n")

@@ -39,11 +39,6 @@ def endpoint_of(lab: LabSettings, server: str) -> Endpoint:
     return {"pcscf": lab.pcscf, "icscf": lab.icscf, "scscf": lab.scscf}[server]
 
 
-def diameter_connections(lab: LabSettings) -> dict[str, int]:
-    """How many connections of the core the HSS and the PCRF will have, by name."""
-    return {"hss": 2} | ({"pcrf": 1} if lab.pcrf else {})
-
-
 def _server(lab: LabSettings, name: str) -> str:
     template = _environment().get_template(f"{name}.cfg.j2")
     return template.render(lab=lab, here=endpoint_of(lab, name))

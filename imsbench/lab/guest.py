@@ -30,7 +30,6 @@ MODULES_ROOT = Path("/run/modules")
 UML_MODULES = Path("/usr/lib/uml/modules")
 """Debian's modules of the guest's kernel, by version."""
 
-_MS_REMOUNT = 32
 _POWER_OFF = 0x4321FEDC  # linux/reboot.h
 _LIBC = ctypes.CDLL(None, use_errno=True)
 

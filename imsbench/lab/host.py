@@ -14,7 +14,7 @@ from imsbench.lab.processes import Server
 from imsbench.lab.settings import LabError, LabSettings
 
 START_S = 60.0
-"""How long the servers may take to serve: 100 sets of associations are 250 processes."""
+"""How long the servers may take to serve: 100 sets of associations are 200 processes, and more."""
 
 
 class HostCore:
@@ -41,14 +41,7 @@ class HostCore:
 
         HostError where the machine lacks packages, or privileges.
         """
-        if lacking := packages.advice(packages.missing()):
-            raise HostError(lacking)
-        lab = replace(LabSettings.from_config(config["lab"]), modules=packages.module_folder())
-        if problem := lab.pool_problem():
-            raise HostError(problem)
-        enter_private_directory(str(Path(lab.folder).parent))
-        Path(lab.folder).mkdir()
-        return cls(lab)
+        return cls(prepare(config, packages.missing()))
 
     @classmethod
     def start_protected(cls, config: Mapping[str, Any]) -> HostCore:
@@ -89,3 +82,18 @@ class HostCore:
     def _check(self) -> None:
         if text := self.problem():
             raise LabError(text)
+
+
+def prepare(config: Mapping[str, Any], lacking: Sequence[str]) -> LabSettings:
+    """A core's settings, and the folder for its files, which only this process sees.
+
+    lacking: packages that this machine has not; HostError for them, and for a pool that is too large.
+    """
+    if advice := packages.advice(lacking):
+        raise HostError(advice)
+    lab = replace(LabSettings.from_config(config["lab"]), modules=packages.module_folder())
+    if problem := lab.pool_problem():
+        raise HostError(problem)
+    enter_private_directory(str(Path(lab.folder).parent))
+    Path(lab.folder).mkdir()
+    return lab

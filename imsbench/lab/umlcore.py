@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from imsbench.host import addresses, links
-from imsbench.host.namespace import HostError, enter_private_directory
+from imsbench.host.namespace import HostError
 from imsbench.lab import configs, packages, processes, readiness, uml
-from imsbench.lab.host import HostCore
+from imsbench.lab.host import HostCore, prepare
 from imsbench.lab.settings import LabError, LabSettings
 from imsbench.run.process import own_environment
 
 START_S = 240.0
-"""How long the guest may take to serve: 100 sets of associations are 250 processes to it."""
+"""How long the guest may take to serve: 100 sets of associations are 200 processes to it, or more."""
 
 _SETTLE_S = 30.0
 """How long it is waited for until it idles: a machine that is busy itself may never let it."""
@@ -38,8 +38,8 @@ _IDLE_OVER_S = 1.5
 """… over this time."""
 _LOOK_S = 0.2
 _TAP = "tap0"
-_LINK = 63
-"""Number of the link between the namespace and the guest, the last one there is."""
+_LINK = 62
+"""Number of the link between the namespace and the guest; the last is a standing lab's own."""
 _BESIDE = ("scscf", "icscf")
 """The servers that stay on this machine's kernel."""
 _RUNTIME = "/run/kamailio"
@@ -88,14 +88,7 @@ class UmlCore:
     @classmethod
     def start(cls, config: Mapping[str, Any]) -> UmlCore:
         """The core of a child's configuration; HostError where the machine lacks something."""
-        if lacking := packages.advice([*packages.missing(), *uml.missing_packages()]):
-            raise HostError(lacking)
-        lab = replace(LabSettings.from_config(config["lab"]), modules=packages.module_folder())
-        if problem := lab.pool_problem():
-            raise HostError(problem)
-        enter_private_directory(str(Path(lab.folder).parent))
-        Path(lab.folder).mkdir()
-        return cls(lab)
+        return cls(prepare(config, [*packages.missing(), *uml.missing_packages()]))
 
     def problem(self) -> str:
         """What has ended a server or the guest; "" while all run. What the guest wrote is taken here."""

@@ -38,4 +38,4 @@ VARIANTS: dict[str, Starter] = {
     "hosts": HostCore.start_protected,
     "uml": UmlCore.start,
 }
-"""By the profile's ``target.variant``."""
+"""By the profile's ``target.lab.variant``."""

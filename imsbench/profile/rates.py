@@ -131,11 +131,6 @@ def mean_of(speed: Speed) -> float:
     return speed if isinstance(speed, float) else speed.mean
 
 
-def highest_of(speed: Speed) -> float:
-    """Attempts per second at its busiest, bursts on average."""
-    return max(speed.from_, speed.to) if isinstance(speed, Ramp) else mean_of(speed)
-
-
 def spell_speed(speed: Speed) -> str:
     """In words: "10/s", "10 to 50/s", "100 at once every 10 s"."""
     if isinstance(speed, Ramp):

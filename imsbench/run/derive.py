@@ -20,7 +20,8 @@ _EMBEDDED_ONLY = (
 def with_target(profile: Profile, target: str) -> Profile:
     """The same load against another target: "embedded", "null", "lab" or "ADDRESS:PORT".
 
-    What the profile says of its own target stays where the new one is of the same kind.
+    What ours are told of themselves stays between them; name and version, where the kind is the same.
+    What was declared of the profile's own target, or read of its processes, is not said of another.
     """
     return _validated(_retargeted(profile, target), f"--target {target}")
 

@@ -115,7 +115,10 @@ class Load:
             if self._registered <= before:
                 return  # not one of all those: the next round would be as vain
 
-    def _drive(self, record: StepRecord, *, repair: bool, title: str = "") -> None:
+    def _drive(
+        self, record: StepRecord, *, repair: bool, again: bool = False, title: str = ""
+    ) -> None:
+        """One step, to its end; again: as a second batch, in which nothing is injected or judged."""
         step = record.step
         if not title:
             title = tell.repair_title(step, self._registered) if repair else tell.title_of(step)
@@ -123,7 +126,7 @@ class Load:
         expected_s = missing / configs.repair_rate(self._profile) if repair else step.duration_s
         self._watch(StepStarted(step.index, self._count, title, expected_s))
         record.registered_before = self._registered
-        if (memory := self._target.memory()) and not repair:
+        if not repair and (memory := self._target.memory()):
             self._release.before(step, memory.size)
         record.started_at = time.monotonic() + _START_AHEAD_S
         told = step_config(step)
@@ -131,10 +134,11 @@ class Load:
             self._crew.send(name, "start_at", step=told, at=record.started_at, repair=repair)
         if step.storm is not None and step.storm.core == "lost" and not repair:
             self._crew.send(topology.CORE, "forget", at=record.started_at)
-        if not repair:
+        judged = not repair and not again
+        if judged:
             self._faults.begin(step, record.started_at)
         usage = None if repair else sut.usage_of(self._target, step, record.started_at)
-        self._listen(record, title, expected_s, usage)
+        self._listen(record, title, expected_s, usage, judged=judged)
         record.elapsed_s = time.monotonic() - record.started_at
         record.simulated = answered(self._crew, self._simulators, self._record.note)
         record.complete = True
@@ -146,7 +150,13 @@ class Load:
         self._watch(StepEnded(title, tell.summary(record), record.elapsed_s))
 
     def _listen(
-        self, record: StepRecord, title: str, expected_s: float, usage: sut.Usage | None
+        self,
+        record: StepRecord,
+        title: str,
+        expected_s: float,
+        usage: sut.Usage | None,
+        *,
+        judged: bool,
     ) -> None:
         """Until every worker has said "step_done"; progress once a second meanwhile."""
         missing = set(self._workers)
@@ -172,12 +182,13 @@ class Load:
             now = time.monotonic()
             if usage is not None:  # no repair
                 usage.look(now)
-                evaluated_s = now - record.started_at - record.step.warm_up_s
-                told = [ticks.get(name, {}) for name in self._workers]
-                abort.check(self._profile, record.step, told, evaluated_s)
             if now - told_at >= 1.0:
                 told_at = now
                 self._watch(tell.progress(title, now - record.started_at, expected_s, ticks))
+                if judged:
+                    evaluated_s = now - record.started_at - record.step.warm_up_s
+                    told = [ticks.get(name, {}) for name in self._workers]
+                    abort.check(self._profile, record.step, told, evaluated_s)
             if now - record.started_at > limit_s:
                 reason = f"did not end the step “{title}” within {limit_s:.0f} s"
                 raise ChildLost(min(missing), reason, UNVOUCHED)
@@ -200,7 +211,7 @@ class Load:
         """The same calls once more, in no table: do they take new memory, or what the first left?"""
         record.again = again = StepRecord(record.step)
         self._repair(again)
-        self._drive(again, repair=False)
+        self._drive(again, repair=False, again=True)
         loaded = (again.sut or {}).get("memory_rss_bytes")
         if loaded is not None:
             self._release.decide(loaded)

@@ -78,6 +78,7 @@ class Worker:
         self._health_of_calls: Message | None = None
         self._run: StepRun | None = None
         self._repair = False
+        self._repair_rate = repair_rate(self._profile)
         self._kpis = StepKpis()
         self._timeline = Timeline()
         self._halves = Halves()
@@ -202,7 +203,7 @@ class Worker:
             on_evaluated=self._health.begin,
             on_drain=self._on_drain,
         )
-        self._run.begin(message["at"], repair=self._repair, repair_rate=repair_rate(self._profile))
+        self._run.begin(message["at"], repair=self._repair, repair_rate=self._repair_rate)
 
     def _on_drain(self) -> None:
         """The drain of calls is long and quiet: it would water down the worker's share of a core."""
@@ -214,13 +215,13 @@ class Worker:
         assert run is not None
         self._run = None
         health = self._health_of_calls or self._health.end()
-        garbage.settle()  # between steps, so that it is not within them
         step = run.step
         if step.calls and not self._repair:
             begin = run.first_due_at + step.warm_up_s
             end = min(clock(), run.first_due_at + step.duration_s)
             self._kpis.sessions.observe(self._calls.spans, begin, end)
             self._halves.observe(self._calls.spans, begin, end)
+        garbage.settle()  # between steps, so that it is not within them
         # Since the last step's end, so that what happens between two steps is not lost.
         counters = self._counters()
         news, self._before = counters - self._before, counters

@@ -284,16 +284,16 @@ def _on_control(
     channel: ControlChannel, core: ReferenceCore, faults: TimedFaults, stopped: asyncio.Event
 ) -> None:
     for message in channel.receive():
-        if message["type"] == "stop":
-            stopped.set()
-        elif message["type"] == "forget":
-            asyncio.get_running_loop().call_at(float(message["at"]), core.forget)
-        elif message["type"] == "fault":
-            try:
+        try:
+            if message["type"] == "stop":
+                stopped.set()
+            elif message["type"] == "forget":
+                asyncio.get_running_loop().call_at(float(message["at"]), core.forget)
+            elif message["type"] == "fault":
                 faults.order(message)
-            except (LookupError, TypeError, ValueError) as error:
-                core.counters["bad control messages"] += 1
-                _LOG.error("control message %r: %r", message, error)
+        except (LookupError, TypeError, ValueError) as error:
+            core.counters["bad control messages"] += 1
+            _LOG.error("control message %r: %r", message, error)
     if channel.closed:
         stopped.set()
 

@@ -79,6 +79,8 @@ class Limiter:
 
     def check(self, request: Request, now: float) -> Answer | None:
         """The refusal of a request that would begin one attempt too many at this instant, or None."""
+        if not self._buckets:
+            return None
         kind = begins(request)
         bucket = self._buckets.get(kind)
         if bucket is None or bucket.take(now):

@@ -298,7 +298,7 @@ class NullTarget:
         return {
             "counters": dict(self.counters),
             "registered": self.registered,
-            "connections": self.loop.connections,
+            "connections": len(self.loop.connections),
             "sas": 4 * len(self._sets),
             "backend": self.backend.name if self.backend is not None else "off",
             "backend_counters": self.backend.counters() if self.backend is not None else {},

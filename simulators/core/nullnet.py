@@ -35,7 +35,7 @@ class Loop:
         self._handlers: dict[int, OnEvent] = {}
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
-        self.connections = 0
+        self.connections: set[Connection] = set()
         """Open connections."""
         self.stopped = False
         """Set it to end run()."""
@@ -76,10 +76,8 @@ class Loop:
 
     def close(self) -> None:
         """Close the connections that are left, and epoll."""
-        for handler in list(self._handlers.values()):
-            owner = getattr(handler, "__self__", None)
-            if isinstance(owner, Connection):
-                owner.close()
+        for connection in list(self.connections):
+            connection.close()
         self._epoll.close()
 
 
@@ -112,7 +110,7 @@ class Connection:
         """Who registered by it."""
         self.sas: NullSas | None = None
         """The SA set that carries it."""
-        loop.connections += 1
+        loop.connections.add(self)
         loop.add(sock.fileno(), self._on_event, write=connecting)
 
     def _on_event(self, events: int) -> None:
@@ -186,7 +184,7 @@ class Connection:
             return
         if self.connecting:
             self._counters["connections to phones failed"] += 1
-        self._loop.connections -= 1
+        self._loop.connections.discard(self)
         self._loop.discard(sock.fileno())
         sock.close()
 

@@ -13,16 +13,20 @@ from imsbench.engine.driver import Driver
 from imsbench.engine.loop import clock
 from imsbench.host.backend import AddReader
 from imsbench.phone.actions import (
+    Accept,
     Channel,
     Close,
     Exchange,
     FlowError,
+    Incoming,
+    Next,
     Receive,
+    Send,
     Timeout,
     TransportError,
 )
 from imsbench.protocol.secagree import SaSet
-from imsbench.protocol.sip import Request, response_to, serialize_message
+from imsbench.protocol.sip import Request, Response, response_to, serialize_message
 from tests.engine.helpers import Bench, Owner, answer_all, request
 
 
@@ -239,6 +243,38 @@ def test_close_lets_what_is_under_way_end_first(bench: Bench) -> None:
         assert bench.channel.connection is None
 
     bench.driver.start(slow(), Owner(), lambda _owner, _problem: None)
+    assert bench.run(flow()) is None
+
+
+def test_close_lets_a_request_of_the_far_end_be_answered_first(bench: Bench) -> None:
+    async def answering() -> None:
+        incoming = await Next()
+        assert isinstance(incoming, Incoming)
+        assert await Next(0.2) is None
+        await Send(response_to(incoming.request, 200, "OK"), incoming)
+
+    bench.driver._answer = lambda _owner, _incoming: Accept(answering(), lambda _o, _p: None)
+    answers: list[int] = []
+    bench.far.on_response = lambda response, _socket: answers.append(response.status)
+
+    async def flow() -> None:
+        await Exchange(request("z1"), bench.channel, 5.0)
+        bench.far.sockets[0].sendall(serialize_message(request("in1")))
+        assert await Next(0.05) is None
+        await Close(bench.channel, 1.0, settle_s=4.0)
+        assert answers == [200]
+
+    assert bench.run(flow()) is None
+
+
+def test_a_call_that_stands_does_not_hold_a_close(bench: Bench) -> None:
+    async def flow() -> None:
+        await Send(request("z1", "INVITE"), bench.channel)
+        answer = await Next(2.0)
+        assert isinstance(answer, Response)
+        assert answer.status == 200
+        await Close(bench.channel, 0.5, settle_s=60.0)
+
     assert bench.run(flow()) is None
 
 

@@ -130,8 +130,13 @@ def test_memory_that_is_never_released_is_decided_by_the_same_calls_once_more(
 ) -> None:
     worker = OneWorker()
     heights = [100 * MIB, 200 * MIB, second * MIB]
+    injected: list[int] = []
+    monkeypatch.setattr(
+        "imsbench.run.load.FaultOrders.begin", lambda _self, step, _at: injected.append(step.index)
+    )
     record = driven(monkeypatch, worker, heights, kept=190 * MIB)
     assert worker.orders == [(0, False), (1, False), (1, False)]
+    assert injected == [0, 1]  # none again in the second batch
     assert record.ended_calls is not None
     assert record.ended_calls["again"] == again
     assert (record.ended_calls["step"], record.ended_calls["watched_s"]) == (1, 20.0)
