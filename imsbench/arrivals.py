@@ -87,16 +87,15 @@ class Arrivals:
     def _drawn_areas(self) -> Iterator[float]:
         """As many even draws from the whole area, in order, without holding them all.
 
-        The cumulated gaps of a Poisson process, over their total, are even draws in order.
+        The least of n even draws from what is left leaves a share of it that is an even draw to the
+        power of 1/n.
         """
         source = random.Random(self.seed)
-        total = sum(source.expovariate(1.0) for _ in range(self.count + 1))
-        source = random.Random(self.seed)
-        scale, at = area(self.points) / total, 0.0
+        whole, left = area(self.points), 1.0
         for i in range(self.count):
-            at += source.expovariate(1.0)
+            left *= source.random() ** (1 / (self.count - i))
             if i % self.shares == self.share:
-                yield at * scale
+                yield (1.0 - left) * whole
 
     @property
     def duration_s(self) -> float:

@@ -115,7 +115,11 @@ class StepRun:
     def _plan(self, step: Step, at: float) -> None:
         match step.kind:
             case "fill":
-                self._plan_fill(step.registered, step.rate, self._paced(step))
+                self._plan_fill(
+                    step.registered,
+                    step.rate,
+                    arrivals_of(step.pace, step.arrivals, self._seed, **self._share),
+                )
             case "cycle":
                 self._plan_cycle(step)
             case "calls":
@@ -133,22 +137,17 @@ class StepRun:
                 if step.refresh is not None:
                     self._plan_refresh(step)
 
-    def _paced(self, step: Step) -> Arrivals:
-        """A fill's arrivals where they are not simply constant; the whole plan's, by phone numbers."""
-        return arrivals_of(step.pace, step.arrivals, self._seed)
-
-    def _plan_fill(self, to: int, rate: float, whole: Arrivals | None = None) -> None:
+    def _plan_fill(self, to: int, rate: float, planned: Arrivals | None = None) -> None:
         """Phones below ``to`` that are not registered, in the order of their numbers.
 
-        whole: the plan of all workers; more phones than it has, lost ones, follow it at its rate.
+        planned: this worker's share of the plan; more phones, lost ones, follow it at its rate.
         """
         missing = [p for p in self._phones.all if p.n < to and p.registration is None]
         self._queue.extend(missing)
         share, shares = self._share["share"], self._share["shares"]
-        planned = islice(whole or (), share, None, shares)
-        end_s = whole.duration_s if whole is not None else 0.0
+        end_s = planned.duration_s if planned is not None else 0.0
         more = (end_s + (i * shares + share) / rate for i in count())
-        offsets = islice(chain(planned, more), len(missing))
+        offsets = islice(chain(planned or (), more), len(missing))
         self._follow(Plan(self.first_due_at, offsets, self._fill_next))
 
     def _plan_hold(self, until: float) -> None:
