@@ -57,6 +57,8 @@ class Outcome:
     """What the far end said of it: reason phrase, Reason and Warning headers."""
     phone_s: float = 0.0
     """Phone time: seconds between a response read and the request it led to (our own share)."""
+    responded_at: float = nan
+    """Last byte of the first final response read: of a registration the 401, mostly."""
     notify_at: float = nan
     """Subscriptions: when the first NOTIFY of the dialog was read; may precede ended_at."""
     challenges: int = 0

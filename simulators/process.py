@@ -183,6 +183,7 @@ async def _serve_channel(role: Role, channel: ControlChannel, config: Mapping[st
     host, port = config["listen"]
     await node.peer.listen(host, port)
     garbage.settle()
+    garbage.keep_young(asyncio.get_running_loop().call_later)
     control = Control(node, channel)
     channel.send("ready")
     await control.run()
@@ -228,6 +229,7 @@ async def _serve_until_signal(role: Role, config: Mapping[str, Any]) -> None:
     host, port = config["listen"]
     address = await node.peer.listen(host, port or DIAMETER_PORT)
     garbage.settle()
+    garbage.keep_young(asyncio.get_running_loop().call_later)
     identity = config["origin_host"]
     log.info("%s %s serves %s at %s:%d", role.name, identity, node.describe(), *address)
     stopped = asyncio.Event()

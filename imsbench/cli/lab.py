@@ -13,7 +13,7 @@ from imsbench.host import addresses
 from imsbench.lab import keeper, packages, readiness
 from imsbench.lab.settings import Endpoint
 from imsbench.profile import Profile, load_profile
-from imsbench.profile.lab import Defect
+from imsbench.profile.lab import Defect, Variant
 from imsbench.protocol.address import host_port
 from imsbench.run import configs, derive, execute, exits, find, topology
 from imsbench.run.display import Display
@@ -58,7 +58,7 @@ def _add_profile(action: argparse.ArgumentParser) -> None:
     action.add_argument("profile", metavar="PROFILE", help="a YAML file, or a shipped one's name")
     action.add_argument(
         "--variant",
-        choices=("host", "hosts", "uml"),
+        choices=get_args(Variant),
         default="",
         help="default: as the profile says",
     )

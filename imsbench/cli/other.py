@@ -7,7 +7,7 @@ import os
 import sys
 
 from imsbench.cli.arguments import Commands
-from imsbench.cli.output import complain, output_lost, say
+from imsbench.cli.output import complain, put, say
 from imsbench.profile import load_profile
 from imsbench.run import exits, find, process, provision
 
@@ -70,14 +70,7 @@ def _subscribers(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         complain(str(error))
         return exits.USAGE
-    try:
-        sys.stdout.writelines(lines)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        return output_lost(error)
-    return exits.KEPT
+    return put(lines)
 
 
 def _enter(arguments: argparse.Namespace) -> int:

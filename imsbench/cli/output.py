@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 
 from rich.console import Console
@@ -27,10 +28,11 @@ def drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def put(text: str) -> int:
+def put(text: str | Iterable[str]) -> int:
     """What a command was asked for, to standard output; the exit code. BrokenPipeError passes."""
     try:
-        print(text, end="", flush=True)
+        sys.stdout.writelines([text] if isinstance(text, str) else text)
+        sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:

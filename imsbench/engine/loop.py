@@ -96,6 +96,10 @@ class Loop:
         heappush(self._heap, (when, self._sequence, timer))
         return timer
 
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
+        """As asyncio's: call back so many seconds from now."""
+        return self.call_at(clock() + delay_s, lambda _none: callback(), None)
+
     def run(self) -> None:
         """Turn until stop() is called."""
         self._running = True

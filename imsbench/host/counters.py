@@ -36,7 +36,12 @@ class CpuTimes:
 def read_cpu(proc: Path = PROC) -> CpuTimes:
     """The machine's CPU times now; OSError or ValueError where the kernel does not say."""
     with (proc / "stat").open(encoding="ascii") as file:
-        columns = [int(word) for word in file.readline().split()[1:]]
+        return parse_cpu(file.readline())
+
+
+def parse_cpu(stat: str) -> CpuTimes:
+    """The first line of /proc/stat; ValueError if it is not of its form."""
+    columns = [int(word) for word in stat.partition("\n")[0].split()[1:]]
     if len(columns) <= _STEAL:
         raise ValueError("/proc/stat has too few columns")
     busy, every = (sum(columns[i] for i in indices) for indices in (_BUSY, _ALL))

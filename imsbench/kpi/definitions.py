@@ -14,7 +14,13 @@ from imsbench.outcome import Procedure
 
 Kind = Literal["time", "ratio", "level"]
 Series = Literal[
-    "time", "time_from_due", "time_from_start", "phone_time", "failed_time", "notify_time"
+    "time",
+    "time_from_due",
+    "time_from_start",
+    "phone_time",
+    "failed_time",
+    "first_response",
+    "notify_time",
 ]
 
 
@@ -122,6 +128,12 @@ _PROCEDURES = (
           "Registration time from due", _FROM_DUE, _PROJECT),
     _time("registration", "phone_time", "registration_phone_time", "Phone time", _PHONE_TIME,
           _PROJECT),
+    _time(
+        "registration", "first_response", "registration_first_response_time", "First response",
+        "from the first byte of the initial REGISTER sent to its first final response received, "
+        "mostly the 401, whatever became of the attempt",
+        _PROJECT,
+    ),
     _ratio(
         "registration", "success", "initial_registration_success_rate",
         "Initial registration success rate",

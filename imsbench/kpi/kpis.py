@@ -94,6 +94,8 @@ class ProcedureKpis:
         if not isnan(outcome.started_at):
             self.first_started_at = min(self.first_started_at, outcome.started_at)
             self.last_started_at = max(self.last_started_at, outcome.started_at)
+        if not isnan(outcome.responded_at):
+            self._add("first_response", outcome.responded_at - outcome.sent_at)
         if outcome.cause:
             self._record_failure(outcome)
             return

@@ -46,7 +46,7 @@ class Server:
         """What it writes."""
         runtime = folder / f"{name}.run"
         runtime.mkdir()
-        command = _command(name, lab, folder, runtime)
+        command = [*_CONFINED, *command_line(name, lab, folder, runtime)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
@@ -129,13 +129,13 @@ def last_words(log: str) -> str:
     return lines[-1] if lines else ""
 
 
-def _command(name: str, lab: LabSettings, folder: Path, runtime: Path) -> list[str]:
+def command_line(name: str, lab: LabSettings, folder: Path | str, runtime: Path | str) -> list[str]:
+    """Kamailio as the server of that name: its configuration's folder, and where its own files go."""
     return [
-        *_CONFINED,
         # sudo and cron leave the administrator's programs out of PATH, as users' shells do
         packages.program("kamailio"),
         "-DD", "-E",  # in the foreground, log to standard error
-        "-f", str(folder / f"{name}.cfg"),
+        "-f", f"{folder}/{name}.cfg",
         "-Y", str(runtime),
         "-m", str(lab.shared_memory_mb),
         "-M", str(lab.private_memory_mb),

@@ -45,7 +45,17 @@ _BESIDE = ("scscf", "icscf")
 _RUNTIME = "/run/kamailio"
 _FILES = 65_536
 """Descriptors of each of its processes: it holds every phone's connections."""
-_CONFINED = f'mount -t tmpfs tmpfs /tmp && ulimit -n {_FILES} && exec "$@"'
+_GROUPS = "/run/cgroup"
+_GROUP = f"{_GROUPS}/core"
+"""Its control group: what its processes use together."""
+_GROUPED = (
+    f"mkdir {_GROUPS} && mount -t cgroup2 none {_GROUPS} && "
+    f"echo +memory > {_GROUPS}/cgroup.subtree_control && mkdir {_GROUP}"
+)
+_CONFINED = (
+    f"echo $$ > {_GROUP}/cgroup.procs && "
+    f'mount -t tmpfs tmpfs /tmp && ulimit -n {_FILES} && exec "$@"'
+)
 """It has a /tmp of its own, as its Diameter stack makes pipes there."""
 _QUEUE_LENGTH = 5_000
 """Packets that may wait for the guest, which has one CPU for everything."""
@@ -168,10 +178,7 @@ def join(lab: LabSettings) -> None:
 def _job(lab: LabSettings) -> uml.Job:
     """The P-CSCF of these settings, whose folder is the job's."""
     near, far, prefix = addresses.link_addresses(4, _LINK)
-    kamailio = [
-        "kamailio", "-DD", "-E", "-f", f"{lab.folder}/pcscf.cfg", "-Y", _RUNTIME,
-        "-m", str(lab.shared_memory_mb), "-M", str(lab.private_memory_mb),
-    ]  # fmt: skip
+    kamailio = processes.command_line("pcscf", lab, lab.folder, _RUNTIME)
     return uml.Job(
         command=["unshare", "--mount", "--", "sh", "-c", _CONFINED, "sh", *kamailio],
         environment=own_environment()
@@ -183,9 +190,10 @@ def _job(lab: LabSettings) -> uml.Job:
             ["ip", "link", "set", "vec0", "up", "txqueuelen", str(_QUEUE_LENGTH)],
             ["ip", "route", "add", "default", "via", near, "src", lab.pcscf.address],
             ["mkdir", _RUNTIME],
+            ["sh", "-c", _GROUPED],
             *_crypto(),
         ],
-        readings=[sys.executable, "-P", "-m", "imsbench.lab.readings", "kamailio"],
+        readings=[sys.executable, "-P", "-m", "imsbench.lab.readings", _GROUP],
     )
 
 

@@ -60,6 +60,8 @@ async def exchange(
     text = f"{reply.status} {reply.reason}"
     outcome.ladder.append(LadderLine(reply.at, "<-", text, channel.protected))
     outcome.status = reply.status
+    if outcome.responded_at != outcome.responded_at:  # NaN: it is the first
+        outcome.responded_at = reply.at
     outcome.ended_at = reply.at
     return reply
 

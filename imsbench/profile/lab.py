@@ -14,12 +14,16 @@ Defect = Literal[
 """What a lab's core can be made to do wrong; ``Lab.provoke`` says what each is."""
 
 
+Variant = Literal["host", "hosts", "uml"]
+"""Where a lab's core runs; ``Lab.variant`` says what each is."""
+
+
 class Lab(Settings):
     """A core of a lab, and how it runs."""
 
     core: Literal["kamailio"] = "kamailio"
     """Which: Kamailio's P-, I- and S-CSCF, from this machine's packages."""
-    variant: Literal["host", "hosts", "uml"] = "host"
+    variant: Variant = "host"
     """host: in a network namespace of this machine, without IPsec; hosts: there, with the ESP of this
     machine's kernel; uml: the P-CSCF in user-mode Linux, whose kernel has ESP."""
     ipsec_entries: Annotated[Integer, Field(ge=0, le=2000)] = 0

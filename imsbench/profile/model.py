@@ -173,7 +173,7 @@ class Declared(Settings):
     """Second column: "pd-balanced, 30 GB: 3,000 IOPS"."""
 
 
-_OF_OURS = (
+OF_OURS = (
     "ipsec", "reauthenticate", "delay", "loss_share", "faults", "call_faults", "limiter", "rx_grace",
 )  # fmt: skip
 """Fields of a target that only the reference core and the null target heed."""
@@ -235,13 +235,13 @@ class Target(Settings):
     @model_validator(mode="after")
     def _check(self) -> Target:
         if self.kind == "lab":
-            self._refuse(*_OF_OURS)
+            self._refuse(*OF_OURS)
         else:
             self._refuse("lab", kinds="a lab")
         if self.kind == "external":
             if self.pcscf is None:
                 raise ValueError("an external target needs pcscf")
-            self._refuse(*_OF_OURS, "expires", "min_expires")
+            self._refuse(*OF_OURS, "expires", "min_expires")
         elif self.pcscf is not None:
             raise ValueError(f"pcscf is for external targets only, this one is {self.kind}")
         elif self.pid_files or self.commands:

@@ -77,7 +77,7 @@ class Profile(Settings):
         workers = self.generator.workers
         return (
             f"{self.describe_parties()}: {spell_load(self.steps())} "
-            f"({_ARRIVALS[self.generator.arrivals]} arrivals, seed {self.seed}, "
+            f"({self._arrivals()}seed {self.seed}, "
             f"{_count(workers, 'worker')}, at least {spell_duration(self.duration_s)}){self._faults()}."
         )
 
@@ -91,6 +91,14 @@ class Profile(Settings):
             f"{_count(self.subscribers.count, 'phone')} over IPv{self.phones.ip_version} and "
             f"{self.phones.transport.upper()}, {protection}, against {article}{self.target.title}"
         )
+
+    def _arrivals(self) -> str:
+        """How the attempts of its steps are spread, in words; nothing where none has any."""
+        kinds = dict.fromkeys(
+            step.arrivals for step in self.steps() if step.attempts or step.offers
+        )
+        told = " and ".join(_ARRIVALS[kind] for kind in kinds)
+        return f"{told} arrivals, " if told else ""
 
     def _faults(self) -> str:
         """How many faults are injected, in words; nothing if none."""

@@ -142,7 +142,6 @@ class Coordinator:
         """Stop workers, core and simulators in this order, and keep what they say."""
         for names in (self._workers, [topology.CORE], self._simulators):
             for name, message in self._crew.stop(names, _STOP_S):
-                self.record.note(name, message)
                 if message["type"] == "result":
                     self._keep_result(name, message)
                 elif message["type"] == "step_done":  # it was on its way when the run ended
@@ -177,7 +176,8 @@ class Coordinator:
         self.record.exit_code = exit_code
 
     def _hear(self, name: str, message: Message) -> None:
-        """A lab's core tells with its ticks what a guest of it uses."""
+        """What any message may carry: stalls, timed faults; a lab's core tells what a guest of it uses."""
+        self.record.note(name, message)
         if name == topology.CORE and message["type"] == "tick" and "usage" in message:
             self._target.told(sut.Guest.from_message(message["usage"]))
 

@@ -121,7 +121,9 @@ class Crew:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline and not all(child.channel.closed for child in asked):
             for child in asked:
-                messages += [(child.name, message) for message in child.channel.receive()]
+                for message in child.channel.receive():
+                    self._hear(child.name, message)
+                    messages.append((child.name, message))
             time.sleep(0.01)
         for child in asked:
             child.wait(max(0.0, deadline - time.monotonic()) + 0.5)

@@ -8,13 +8,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from imsbench.profile import PLAYED_BY, Problem, Profile, ProfileError
+from imsbench.profile.model import OF_OURS
 
 _TARGET_KINDS = ("embedded", "null", "lab")
 _SHARED = ("name", "version")
-_EMBEDDED_ONLY = (
-    "ipsec", "expires", "min_expires", "reauthenticate", "delay", "loss_share", "faults",
-    "call_faults", "limiter", "rx_grace",
-)  # fmt: skip
+_OF_OURS = (*OF_OURS, "expires", "min_expires")
 
 
 def with_target(profile: Profile, target: str) -> Profile:
@@ -31,7 +29,7 @@ def _retargeted(profile: Profile, target: str) -> dict[str, Any]:
     kind = target if target in _TARGET_KINDS else "external"
     values: dict[str, Any] = profile.model_dump(mode="json")
     old = values["target"]
-    keep: tuple[str, ...] = _EMBEDDED_ONLY if kind != "external" else ()
+    keep: tuple[str, ...] = _OF_OURS if kind != "external" else ()
     if old["kind"] == kind:
         keep += _SHARED
     if old["kind"] == "external" and kind != "external":

@@ -140,7 +140,7 @@ class Load:
         usage = None if repair else sut.usage_of(self._target, step, record.started_at)
         self._listen(record, title, expected_s, usage, judged=judged)
         record.elapsed_s = time.monotonic() - record.started_at
-        record.simulated = answered(self._crew, self._simulators, self._record.note)
+        record.simulated = answered(self._crew, self._simulators)
         record.complete = True
         if self._tally is not None:
             record.commands = self._tally.new()
@@ -174,7 +174,6 @@ class Load:
             for name, message in self._crew.receive(0.5):
                 if message["type"] == "tick":
                     ticks[name] = message
-                    self._record.note(name, message)
                 elif message["type"] == "step_done" and name in missing:
                     record.add(message)
                     missing.discard(name)

@@ -73,8 +73,7 @@ class StepRecord:
     def add(self, message: Json) -> None:
         """Take one worker's ``step_done``."""
         self.kpis.merge(StepKpis.from_json(message["kpis"]))
-        if "halves" in message:
-            self.halves.merge(Halves.from_json(message["halves"]))
+        self.halves.merge(Halves.from_json(message["halves"]))
         if "timeline" in message:
             self.timeline.merge(Timeline.from_json(message["timeline"]))
         self.registered_after += int(message["registered"])
@@ -146,7 +145,7 @@ class RunRecord:
     """What the status alone asks for."""
 
     def note(self, name: str, message: Json) -> None:
-        """Take the stalls and the timed faults out of a simulator's ``tick`` or ``result``."""
+        """Take the stalls and the timed faults that a message of a child may carry."""
         if "timed_faults" in message:  # all that have begun, each time
             self.timed_faults[name] = message["timed_faults"]
         self.stalls += [Stall(name, at, length_s) for at, length_s in message.get("stalls", ())]

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from imsbench.host.control import Message
 from imsbench.run.crew import Crew
 
 Json = dict[str, Any]
 
 
-def answered(
-    crew: Crew, names: Sequence[str], note: Callable[[str, Message], object]
-) -> dict[str, Json]:
+def answered(crew: Crew, names: Sequence[str]) -> dict[str, Json]:
     """What each simulator has answered since this was asked last, by its name and by command.
 
-    note: takes the messages of other types that come meanwhile. ChildLost if a simulator does not
-    answer: it is silent then.
+    ChildLost if a simulator does not answer: it is silent then.
     """
     for name in names:
         crew.send(name, "measure")
@@ -27,6 +23,4 @@ def answered(
             if message["type"] == "measured" and name in missing:
                 found[name] = message["commands"]
                 missing.discard(name)
-            else:
-                note(name, message)
     return found

@@ -31,7 +31,7 @@ RELEASED_SHARE = 0.05
 """Of what calls had added to the memory, this may be left when it counts as released."""
 _SAMPLE_EVERY_S = 1.0
 _OTHER_KERNEL = 1 << 32
-"""Added to process ids of another kernel: they are no process here."""
+"""Process id of what runs on another kernel: no process here has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +59,25 @@ class Guest:
 
     at: float
     """That kernel's clock, seconds."""
-    tree: list[Process]
-    """Its processes."""
+    cpu_s: float
+    """CPU time of its processes, seconds."""
     busy_s: float
     """CPU time of its kernel's machine that was not idle, seconds."""
+    processes: int
+    """How many there are."""
     memory_bytes: int
-    """Resident memory of its processes: proportional sets, summed."""
+    """Memory of its processes: what they have mapped, each page once."""
     kernel_bytes: int
     """Memory that its kernel holds for itself."""
 
     @classmethod
     def from_message(cls, values: Json) -> Guest:
-        """From a child's tick; its process ids are set apart from those of this machine."""
-        tree = [
-            Process(pid + _OTHER_KERNEL, parent + _OTHER_KERNEL, started, cpu_s)
-            for pid, parent, started, cpu_s in values["tree"]
-        ]
-        numbers = values["at"], values["busy_s"], values["memory_bytes"], values["kernel_bytes"]
-        at, busy_s, memory_bytes, kernel_bytes = numbers
-        return cls(at, tree, busy_s, memory_bytes, kernel_bytes)
+        """From a child's tick."""
+        return cls(**values)
+
+    def as_process(self) -> Process:
+        """All its processes as one: they share its one CPU, so together they are what can be full."""
+        return Process(_OTHER_KERNEL, 0, 0, self.cpu_s)
 
 
 class Target:
@@ -102,7 +102,7 @@ class Target:
         here = self._members()
         # The busy time is that kernel's, where the ESP is, and what the rest of the target uses here.
         busy_s = guest.busy_s + sum(one.cpu_s for one in here)
-        self._told = _Reading(guest.at, [*here, *guest.tree], busy_s)
+        self._told = _Reading(guest.at, [*here, guest.as_process()], busy_s)
 
     def read(self) -> _Reading:
         """CPU times now; of a target with a guest, when it was last told of."""
@@ -124,7 +124,7 @@ class Target:
         except OSError:
             return None
         if guest is not None:
-            return Memory(size + guest.memory_bytes, "pss", len(members) + len(guest.tree))
+            return Memory(size + guest.memory_bytes, "pss", len(members) + guest.processes)
         return Memory(size, "pss", len(members)) if members else None
 
     def _members(self) -> list[Process]:

@@ -97,6 +97,7 @@ class Worker:
         self._channel.setblocking(False)
         self._loop.add_reader(self._channel.fileno(), self._on_control)
         garbage.settle()  # the population stands
+        garbage.keep_young(self._loop.call_later)
         self._channel.send("ready", phones=len(self._phones.all))
         self._loop.call_at(clock() + _TICK_S, self._tick, None)
         self._loop.run()

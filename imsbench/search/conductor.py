@@ -284,6 +284,7 @@ class Conductor:
             )
         parts = handled(record.kpis, self.plan.limits)
         met = all(part.meets(self.plan.objective) for part in parts)
+        met = met and any(part.attempted for part in parts)
         return Measured(role, rate, record, parts, met, self.judge(record))
 
     def _tidied(self, order: Order) -> _Steps[StepRecord]:

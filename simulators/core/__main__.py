@@ -234,6 +234,7 @@ async def _serve(
         if not await _start(core, stopped, patient=channel is None):
             return {}
         garbage.settle()
+        garbage.keep_young(loop.call_later)
         if channel is not None:
             channel.send("ready")
         await _tick_until(stopped, core, faults, channel)

@@ -325,6 +325,7 @@ def serve(
     try:
         target.start()
         garbage.settle()
+        garbage.keep_young(target.loop.later)
         if channel is not None:
             _report_to(channel, target)
         _LOG.info("null target at %s port %s", *target.address)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from imsbench.engine.connection import Connection, cause_of
+from imsbench.engine.connection import Connection, accept_all, cause_of, listen
 from imsbench.engine.loop import Loop
 
 
@@ -67,3 +67,12 @@ def test_what_vanishes_tells_nobody(refused: bool) -> None:
                 with pytest.raises(TimeoutError):
                     far.recv(1)
             loop.close()
+
+
+def test_what_is_accepted_sends_at_once() -> None:
+    """Nagle's wait for a delayed acknowledgement would be 40 ms of the target's time, and not its fault."""
+    with listen(0, 4, "") as listener, socket.socket() as far:
+        far.connect(("127.0.0.1", listener.getsockname()[1]))
+        ((near, _),) = accept_all(listener)
+        with near:
+            assert near.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -48,6 +48,16 @@ def test_failures_have_their_own_times_and_causes() -> None:
     assert kpis.ratio("initial_registration_success_rate") == Ratio(1, 4)
 
 
+def test_the_first_response_counts_whatever_became_of_the_attempt() -> None:
+    registered = success(time_s=0.020, late_s=0.0, handshake_s=0.0, responded_at=100.005)
+    forbidden = failure("403", status=403)
+    forbidden.responded_at = 100.015
+    kpis = kpis_of(registered, forbidden, failure("timeout", after_s=32.0))
+    first = kpis.histogram("registration_first_response_time")
+    assert first.count == 2
+    assert first.mean == pytest.approx(0.010)
+
+
 def test_a_failure_before_anything_was_sent_has_no_times_but_counts() -> None:
     outcome = failure("sa refused", "aka", sent=False)
     outcome.started_at = outcome.ended_at = nan

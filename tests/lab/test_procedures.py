@@ -21,13 +21,15 @@ _PROFILE = f"""
 name: procedures
 subscribers: {{count: {_PHONES}}}
 phones: {{ip_version: %d, ipsec: %s, algs: [%s], ealgs: ["%s"]}}
-target: {{ipsec: %s, expires: 6s, min_expires: 2s, reauthenticate: true}}
+target: {{ipsec: %s, expires: 8s, min_expires: 2s, reauthenticate: true}}
 generator: {{arrivals: constant}}
 phases:
-  - fill: {{rate: 4, to: {_PHONES}}}
-  - hold: {{duration: 3500ms}}
-  - cycle: {{rate: 4}}
+  - fill: {{rate: 8, to: {_PHONES}}}
+  - hold: {{duration: 4s}}
+  - cycle: {{rate: 8}}
 """
+# A phone refreshes at half of what was granted: each once in the hold, 4 s after its registration, and
+# the second time 2.5 s after the cycle, however long the steps take to follow each other.
 _COMBINATIONS = [
     (4, "kernel", "kernel", "hmac-sha-1-96", "null"),
     (6, "kernel", "kernel", "hmac-md5-96", "aes-cbc"),

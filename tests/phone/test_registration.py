@@ -74,6 +74,7 @@ def test_times_of_an_attempt() -> None:
     assert outcome.time_s == pytest.approx(0.010 + 0.2 + 0.001 + 0.010)
     assert outcome.time_from_due_s == pytest.approx(0.5 + 0.001 + 0.221)
     assert outcome.phone_s == pytest.approx(0.2)
+    assert outcome.responded_at - outcome.sent_at == pytest.approx(0.010)  # the 401
 
 
 def test_the_answer_is_right_with_and_without_qop() -> None:

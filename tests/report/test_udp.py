@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from imsbench.report import RunResult, render
 from imsbench.report.parts import CoreResult
-from tests.kpi.outcomes import call
+from tests.kpi.outcomes import call, success
 from tests.report.call_results import EMBEDDED, calls_made
 
 UDP = EMBEDDED.replace(
@@ -27,6 +27,9 @@ def lossy() -> RunResult:
         "datagram not sent: no room": 3,
         "large request by UDP: TCP was refused": 4,
     }
+    answered = success()
+    answered.responded_at = answered.sent_at + 0.007
+    result.steps[0].kpis.record(answered)
     result.steps[2].kpis.record_call(call(due_at=1300.0))
     worker = result.workers[0]
     worker.counters = dict(result.steps[0].counters) | {"repeated_2xx": 7}
@@ -53,10 +56,12 @@ def test_what_went_again_is_told_by_kind_and_direction_with_its_share() -> None:
 
 def test_each_step_has_its_sums_and_its_first_response() -> None:
     _, _, fill, _cycle, made, *_ = rows(render(lossy()))
-    assert fill[1:] == ["3", "1", "1", "—", "—", "0", "0"]
-    assert made[1:4] == ["0", "0", "0"]
-    assert made[4].endswith("ms")
-    assert made[6:] == ["3", "4"]
+    assert fill[1:4] == ["3", "1", "1"]
+    assert fill[4:6] == ["7.0 ms", "—"]  # of one registration no quantile is told
+    assert fill[6:] == ["—", "—", "0", "0"]
+    assert made[1:6] == ["0", "0", "0", "—", "—"]
+    assert made[6].endswith("ms")
+    assert made[8:] == ["3", "4"]
 
 
 def test_injected_loss_and_what_phones_repeat_anyway_are_told() -> None:

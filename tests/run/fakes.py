@@ -13,6 +13,7 @@ from typing import Any
 
 from imsbench.host.control import ControlChannel, Message, child_channel, die_with_parent
 from imsbench.host.namespace import enter_new_network_namespace
+from imsbench.kpi.halves import Halves
 from imsbench.kpi.kpis import StepKpis
 from imsbench.outcome import Outcome
 from imsbench.run.orders import step_of
@@ -108,6 +109,7 @@ class Fake:
             "repair": order["repair"],
             "registered": self.registered,
             "kpis": kpis.to_json(),
+            "halves": Halves().to_json(),
             "health": {"wall_s": STEP_S, "cpu_s": 0.1, "dropped": 0},
             "failures": [failure] if lossy else [],
             "counters": {"connections": 2},

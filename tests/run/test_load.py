@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from imsbench.kpi.halves import Halves
 from imsbench.kpi.kpis import StepKpis
 from imsbench.profile import Step, parse_profile
 from imsbench.run.assemble import assemble
@@ -53,6 +54,7 @@ class OneWorker:
         after = self.registered[len(self.orders)]
         self.orders.append((index, repair))
         done = {"type": "step_done", "step": index, "kpis": kpis.to_json(), "registered": after}
+        done["halves"] = Halves().to_json()
         done["health"] = health(1.0, 2.0).model_dump(mode="json")
         self._told.append((name, done))
 

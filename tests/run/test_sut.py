@@ -221,11 +221,12 @@ def test_a_target_that_is_gone_says_so(tmp_path: Path) -> None:
 
 
 def told_at(at: float, cpu_s: float, *, kernel_bytes: int = 3 << 20) -> sut.Guest:
-    """A guest with one process, as its lab tells."""
+    """A guest with seven processes, as its lab tells."""
     values = {
         "at": at,
-        "tree": [[7, 1, 100, cpu_s]],
+        "cpu_s": cpu_s,
         "busy_s": 1.5 * cpu_s,
+        "processes": 7,
         "memory_bytes": 5 << 20,
         "kernel_bytes": kernel_bytes,
     }
@@ -243,7 +244,7 @@ def test_a_guest_is_added_by_its_own_clock() -> None:
     assert told["cpu_cores"] == pytest.approx(0.5)
     assert told["host_cpu_cores"] == pytest.approx(0.75)
     assert (told["memory_kind"], told["memory_rss_bytes"]) == ("pss", 5 << 20)
-    assert (told["processes"], told["kernel_memory_bytes"]) == (1, 4 << 20)
+    assert (told["processes"], told["kernel_memory_bytes"]) == (7, 4 << 20)
     assert told["note"] == ""
 
 
@@ -253,7 +254,7 @@ def test_a_guest_and_what_is_beside_it_are_one_target(busy_parent: tuple[int, in
     target.told(told_at(50.0, 1.0))
     memory = target.memory()
     assert memory is not None
-    assert memory.processes == 3
+    assert memory.processes == 2 + 7
     assert memory.size > 5 << 20
     assert {one.pid for one in target.read().tree} > {parent}
 
