@@ -76,3 +76,13 @@ def test_a_scope_without_a_step_is_refused(during: str) -> None:
     (problem,) = told.value.problems
     assert (problem.path, problem.line) == ("thresholds[0].during", 9)
     assert "the load has no such step: 4 of fill, cycle, calls" in problem.text
+
+
+def test_a_threshold_on_calls_where_nobody_calls_is_refused() -> None:
+    assert parse("{that: calls_in_progress.max < 50, during: calls}").thresholds
+    with pytest.raises(ProfileError) as told:
+        parse("registration_time.p99 < 1s", "{that: session_setup_time.p99 < 1s, during: cycle}")
+    (problem,) = told.value.problems
+    assert problem.path == "thresholds[1]"
+    assert problem.line == 10
+    assert "session_setup_time is of calls, and no step that it is for makes any" in problem.text

@@ -50,7 +50,7 @@ def calibrate(cases: Sequence[Case], watch: Watcher, run: Run = run_profile) -> 
     for case in cases:
         result = run(case.profile, watch)
         if case.is_base:
-            bases[case.kind] = judge.base_of(result, case.time)
+            bases[case.kind] = judge.base_of(result, case.time, case.held_s)
         yield Done(
             case,
             case.judge(result, bases.get(case.kind)),

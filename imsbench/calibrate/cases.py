@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from imsbench.calibrate import judge
@@ -36,14 +36,10 @@ class Scale:
     """Whether only one case of each sort is made."""
 
 
-FULL = Scale(phones=400, rate=100.0, calls=400, call_rate=40.0, stall_rate=5.0)
+FULL = Scale(phones=400, rate=50.0, calls=200, call_rate=20.0, stall_rate=5.0)
 """Half of what a machine of two processors carries, phones, core and all."""
 SHORT = Scale(phones=100, rate=25.0, calls=0, call_rate=0.0, stall_rate=10.0, few=True)
 """A few cases, in about half a minute."""
-
-
-_AGAIN = "Nothing, once more"
-"""What a time is compared with was measured just before: a machine's own times drift by a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +55,9 @@ class Case:
     judge: Judge
     """Which rows its result gives."""
     is_base: bool = False
-    """Whether others of its kind add to its times."""
+    """Whether those of its kind behind it are compared with its times."""
+    held_s: float = 0.0
+    """What is injected into each attempt of it, if it is such a one, seconds."""
 
     @property
     def time(self) -> str:
@@ -77,6 +75,12 @@ def cases(scale: Scale) -> list[Case]:
 
 def _registrations(scale: Scale) -> Iterator[Case]:
     yield _base(scale, "Nothing")
+    yield _base(
+        scale,
+        "401 delayed, constant 20 ms",
+        held_s=0.020,
+        target={"faults": [_delay("401 REGISTER", "20ms")]},
+    )
     yield _case(
         scale,
         "401 delayed, constant 50 ms",
@@ -101,14 +105,19 @@ def _registrations(scale: Scale) -> Iterator[Case]:
 
 
 def _more_registrations(scale: Scale) -> Iterator[Case]:
-    yield _base(scale, _AGAIN)
+    yield _base(
+        scale,
+        "200 delayed, constant 20 ms",
+        held_s=0.020,
+        target={"faults": [_delay("200 REGISTER", "20ms")]},
+    )
     yield _case(
         scale,
         "200 delayed, exponential, mean 30 ms",
         judge.delayed(REGISTRATIONS),
         target={"faults": [_delay("200 REGISTER", "30ms", kind="exponential")]},
     )
-    yield _base(scale, _AGAIN)
+    yield _base(scale, "Nothing, once more")
     yield _case(
         scale,
         "401 of 5% of attempts delayed by 500 ms",
@@ -122,7 +131,12 @@ def _more_registrations(scale: Scale) -> Iterator[Case]:
         phones={"registration_timeout": "4s"},
         target={"faults": [{"what": "loss", "on": ["200 REGISTER"], "share": 0.05}]},
     )
-    yield _base(scale, _AGAIN)
+    yield _base(
+        scale,
+        "Slow HSS, constant 5 ms",
+        held_s=_CX_TRANSACTIONS * 0.005,
+        hss={"response_time": {"mean": "5ms"}},
+    )
     yield _case(
         scale,
         "Slow HSS, constant 10 ms",
@@ -139,6 +153,13 @@ def _more_registrations(scale: Scale) -> Iterator[Case]:
 
 def _calls(scale: Scale) -> Iterator[Case]:
     yield _base(scale, "Nothing, calls", "call")
+    yield _base(
+        scale,
+        "180 delayed, constant 20 ms",
+        "call",
+        held_s=0.020,
+        target={"faults": [_delay("180 INVITE", "20ms")]},
+    )
     yield _case(
         scale,
         "180 delayed, constant 100 ms",
@@ -146,7 +167,13 @@ def _calls(scale: Scale) -> Iterator[Case]:
         kind="call",
         target={"faults": [_delay("180 INVITE", "100ms")]},
     )
-    yield _base(scale, f"{_AGAIN}, calls", "call")
+    yield _base(
+        scale,
+        "Slow PCRF, constant 5 ms",
+        "call",
+        held_s=_RX_TRANSACTIONS * 0.005,
+        pcrf={"response_time": {"mean": "5ms"}},
+    )
     yield _case(
         scale,
         "Slow PCRF, constant 10 ms",
@@ -170,8 +197,16 @@ def _calls(scale: Scale) -> Iterator[Case]:
     )
 
 
-def _base(scale: Scale, title: str, kind: Kind = "registration") -> Case:
-    return _case(scale, title, judge.all_succeed, kind=kind, is_base=True)
+def _base(
+    scale: Scale, title: str, kind: Kind = "registration", *, held_s: float = 0.0, **sections: Any
+) -> Case:
+    """What the cases behind it are compared with: nothing is injected, or less at the same place.
+
+    Less rather than nothing where every message is held back: what sleeps and wakes takes a little longer
+    than what goes on, and two messages of one turn go apart, however short the delay.
+    """
+    case = _case(scale, title, judge.all_succeed, kind=kind, **sections)
+    return replace(case, is_base=True, held_s=held_s)
 
 
 def _stall(scale: Scale) -> Case:
@@ -199,7 +234,6 @@ def _case(
     how: Judge,
     *,
     kind: Kind = "registration",
-    is_base: bool = False,
     hss: dict[str, Any] | None = None,
     pcrf: dict[str, Any] | None = None,
     phases: list[dict[str, Any]] | None = None,
@@ -213,7 +247,7 @@ def _case(
         "simulators": {"hss": hss or {}, "pcrf": pcrf or {}},
         "phases": phases or _phases(scale, kind),
     }
-    return Case(title, kind, Profile.model_validate(values | sections), how, is_base)
+    return Case(title, kind, Profile.model_validate(values | sections), how)
 
 
 def _phases(scale: Scale, kind: Kind) -> list[dict[str, Any]]:

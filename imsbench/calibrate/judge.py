@@ -23,10 +23,12 @@ STALL_SHARE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What a case without faults measured: the times to which others add."""
+    """What a case measured to which others are compared: without faults, or with less of the same."""
 
     from_due: Histogram
     """From the instant at which each attempt was due."""
+    held_s: float = 0.0
+    """Of that, what was injected into every attempt, seconds."""
 
 
 Judge = Callable[[RunResult, Base | None], list[Row]]
@@ -45,9 +47,9 @@ def time_of(result: RunResult, key: str) -> tuple[Histogram, Histogram]:
     return merged
 
 
-def base_of(result: RunResult, key: str) -> Base:
-    """The times of a case without faults."""
-    return Base(time_of(result, key)[0])
+def base_of(result: RunResult, key: str, held_s: float) -> Base:
+    """The times of a case into each of whose attempts so much was injected, seconds."""
+    return Base(time_of(result, key)[0], held_s)
 
 
 def all_succeed(result: RunResult, _base: Base | None) -> list[Row]:
@@ -102,7 +104,9 @@ def slowed(key: str, by_s: float) -> Judge:
 
 
 def _shifted(base: Base | None, delays: Histogram, undelayed: int, q: float) -> float:
-    return nan if base is None else truth.shifted(base.from_due, delays, undelayed, q)
+    if base is None:
+        return nan
+    return truth.shifted(base.from_due, delays, undelayed, q) - base.held_s
 
 
 def _time_row(q: float, from_due: Histogram, from_send: Histogram, expected_s: float) -> Row:

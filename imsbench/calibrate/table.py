@@ -14,9 +14,11 @@ _HEADERS = ("Injected", "What", "Truth", "Measured", "Error", "Allowed", "From s
 _NOTES = (
     "- **Truth** of a count: what the process that injected it says that it struck. Where it had "
     "whole hundreds of messages to strike, that is its share to the one, in a row of its own.",
-    "- **Truth** of a time: the same quantile without faults, measured before it, with what was injected "
-    "added to every attempt: the delays that were drawn, or what was configured for a peer times its "
-    "transactions in an attempt (4 of Cx in a registration, 4 of Rx before the 180 of a call).",
+    "- **Truth** of a time: the same quantile of the case before it, into which nothing was injected, or "
+    "less at the same place, with the difference added to every attempt: the delays that were drawn, or "
+    "what was configured for a peer times its transactions in an attempt (4 of Cx in a registration, 4 of "
+    "Rx before the 180 of a call). Less rather than nothing where every message is held back: what sleeps "
+    "and wakes takes a little longer than what goes on, however short the delay.",
     "- **Truth** of a stall: an attempt that is due while the core stands still waits for its end, and "
     "then takes what the median of the run took; the plan and the two instants give every attempt its "
     "time. That attempts wait for one another afterwards is left out, hence 5 %.",

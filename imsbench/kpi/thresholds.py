@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from imsbench.kpi.definitions import DEFINITIONS
+from imsbench.kpi.definitions import DEFINITIONS, SessionLevel, SessionRatio, SessionTime
 from imsbench.kpi.kpis import StepKpis
 
 State = Literal["kept", "broken", "undefined"]
@@ -59,6 +59,11 @@ class Threshold:
     """One of < <= > >=."""
     limit: float
     """Seconds, a share (0..1), a count or calls at once."""
+
+    @property
+    def of_calls(self) -> bool:
+        """Whether only steps with calls have its number."""
+        return isinstance(DEFINITIONS[self.key], (SessionTime, SessionRatio, SessionLevel))
 
     def value(self, kpis: StepKpis) -> float | None:
         """The number compared; None if it is undefined in this step."""

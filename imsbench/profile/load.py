@@ -39,11 +39,11 @@ class ProfileError(Exception):
         return "\n".join(f"{self.origin}: {problem}" for problem in self.problems)
 
 
-ThresholdProblem = Callable[[str], str]
-"""What is wrong with the text of a threshold; "" if nothing is."""
+ThresholdProblem = Callable[[str, bool], str]
+"""What is wrong with the text of a threshold, where there are calls or none; "" if nothing is."""
 
 
-def _no_problem(_text: str) -> str:
+def _no_problem(_text: str, _calls: bool) -> str:
     return ""
 
 
@@ -93,6 +93,7 @@ def parse_profile(
         broken = {problem.path for problem in problems}
         problems += (p for p in _problems(error, source) if p.path not in broken)
         raise ProfileError(origin, sorted(problems, key=_order)) from None
+    problems = problems or [*_unmeasurable(profile, source, threshold_problem)]
     if problems:
         raise ProfileError(origin, sorted(problems, key=_order))
     return profile
@@ -160,7 +161,19 @@ def _threshold_problems(source: Source, problem_of: ThresholdProblem) -> Iterato
     for index, one in enumerate(thresholds if isinstance(thresholds, list) else ()):
         path = f"thresholds[{index}]"
         text = one.get("that") if isinstance(one, dict) else one
-        if isinstance(text, str) and (what := problem_of(text)):
+        if isinstance(text, str) and (what := problem_of(text, True)):
+            yield Problem(path, source.line_of(path), what)
+
+
+def _unmeasurable(
+    profile: Profile, source: Source, problem_of: ThresholdProblem
+) -> Iterator[Problem]:
+    """Thresholds for steps in which nobody calls, on what only calls have."""
+    steps = profile.steps()
+    for index, condition in enumerate(profile.thresholds):
+        calls = any(step.calls is not None for step in steps if condition.applies(step))
+        if what := problem_of(condition.that, calls):
+            path = f"thresholds[{index}]"
             yield Problem(path, source.line_of(path), what)
 
 

@@ -93,10 +93,12 @@ class Profile(Settings):
         )
 
     def _arrivals(self) -> str:
-        """How the attempts of its steps are spread, in words; nothing where none has any."""
-        kinds = dict.fromkeys(
-            step.arrivals for step in self.steps() if step.attempts or step.offers
-        )
+        """How the attempts of its steps are spread, in words; fills, constant unless told otherwise,
+        are left out where there is more.
+        """
+        steps = [step for step in self.steps() if step.attempts or step.offers]
+        others = [step for step in steps if step.kind != "fill"]
+        kinds = dict.fromkeys(step.arrivals for step in others or steps)
         told = " and ".join(_ARRIVALS[kind] for kind in kinds)
         return f"{told} arrivals, " if told else ""
 

@@ -43,10 +43,14 @@ class Finished:
         return gravest((self.result.exit_code, self.stored.exit_code))
 
 
-def threshold_problem(text: str) -> str:
-    """What is wrong with a threshold of a profile; "" if it can be evaluated."""
-    _, errors = parse_thresholds([text])
-    return errors[0][1] if errors else ""
+def threshold_problem(text: str, calls: bool) -> str:
+    """What is wrong with a threshold of a profile, for steps with calls or without; "" if nothing is."""
+    found, errors = parse_thresholds([text])
+    if errors:
+        return errors[0][1]
+    if not calls and found[0].of_calls:
+        return f"{text!r}: {found[0].key} is of calls, and no step that it is for makes any"
+    return ""
 
 
 def execute(
