@@ -35,7 +35,7 @@ _OUTCOME = {
     "generator": "the generator is the limit",
     "no recovery": "the target did not recover",
     "too many steps": "not ended",
-    "interrupted": "interrupted",
+    "interrupted": "it ended early",
 }
 _EXIT = EXIT | {
     0: "found and confirmed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from functools import partial
 
@@ -115,6 +116,7 @@ def test_without_sas_a_protected_socket_sends_nothing(pair: Pair) -> None:
     pair.install(sas)
     ping(pair, sas)
     pair.remove(sas)
+    time.sleep(0.3)  # what was under way when they went
     pair.pcscf.do(hosts.take_frames)
     rise = grown(pair.phone, lambda: pair.phone.do(hosts.send, "uc", b"late"), settle_s=0.4)
     assert set(rise) == {"no_sa_out"}
