@@ -133,9 +133,9 @@ def _more_registrations(scale: Scale) -> Iterator[Case]:
     )
     yield _base(
         scale,
-        "Slow HSS, constant 5 ms",
-        held_s=_CX_TRANSACTIONS * 0.005,
-        hss={"response_time": {"mean": "5ms"}},
+        "Slow HSS, constant 8 ms",
+        held_s=_CX_TRANSACTIONS * 0.008,
+        hss={"response_time": {"mean": "8ms"}},
     )
     yield _case(
         scale,
@@ -155,10 +155,10 @@ def _calls(scale: Scale) -> Iterator[Case]:
     yield _base(scale, "Nothing, calls", "call")
     yield _base(
         scale,
-        "180 delayed, constant 20 ms",
+        "180 delayed, constant 70 ms",
         "call",
-        held_s=0.020,
-        target={"faults": [_delay("180 INVITE", "20ms")]},
+        held_s=0.070,
+        target={"faults": [_delay("180 INVITE", "70ms")]},
     )
     yield _case(
         scale,
@@ -169,10 +169,10 @@ def _calls(scale: Scale) -> Iterator[Case]:
     )
     yield _base(
         scale,
-        "Slow PCRF, constant 5 ms",
+        "Slow PCRF, constant 8 ms",
         "call",
-        held_s=_RX_TRANSACTIONS * 0.005,
-        pcrf={"response_time": {"mean": "5ms"}},
+        held_s=_RX_TRANSACTIONS * 0.008,
+        pcrf={"response_time": {"mean": "8ms"}},
     )
     yield _case(
         scale,
@@ -203,7 +203,8 @@ def _base(
     """What the cases behind it are compared with: nothing is injected, or less at the same place.
 
     Less rather than nothing where every message is held back: what sleeps and wakes takes a little longer
-    than what goes on, and two messages of one turn go apart, however short the delay.
+    than what goes on, the more so the longer it slept (2 ms between 20 and 100 ms, measured), and two
+    messages of one turn go apart, however short the delay.
     """
     case = _case(scale, title, judge.all_succeed, kind=kind, **sections)
     return replace(case, is_base=True, held_s=held_s)

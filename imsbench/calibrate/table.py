@@ -18,7 +18,7 @@ _NOTES = (
     "less at the same place, with the difference added to every attempt: the delays that were drawn, or "
     "what was configured for a peer times its transactions in an attempt (4 of Cx in a registration, 4 of "
     "Rx before the 180 of a call). Less rather than nothing where every message is held back: what sleeps "
-    "and wakes takes a little longer than what goes on, however short the delay.",
+    "and wakes takes longer than what goes on, and longer after a longer sleep.",
     "- **Truth** of a stall: an attempt that is due while the core stands still waits for its end, and "
     "then takes what the median of the run took; the plan and the two instants give every attempt its "
     "time. That attempts wait for one another afterwards is left out, hence 5 %.",
