@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-BENCHMARKS := registrations protected lateness memory hss pcrf esp xfrm calls nullcalls
+BENCHMARKS := registrations protected lateness memory hss pcrf esp xfrm calls nullcalls guest
 APT    := git make python3 python3-venv iproute2
 
 .PHONY: help demo test test-kernel lint format bench clean requirements

@@ -129,11 +129,11 @@ class Guest:
                     pass_fds=[output, readings],
                     env=environment,
                     start_new_session=True,
+                    preexec_fn=_keep_on_one_cpu,
                 )
         finally:
             os.close(output)
             os.close(readings)
-        _keep_on_one_cpu(self._process.pid)
         self._guard = subprocess.Popen(
             ["sh", "-c", _GUARD, "sh", str(self._process.pid), str(folder)],
             stdin=subprocess.PIPE,
@@ -169,13 +169,12 @@ class Guest:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _keep_on_one_cpu(pid: int) -> None:
+def _keep_on_one_cpu() -> None:
     """A guest is a kernel and its processes in turn: a system call is a third cheaper where none of
     them wakes another processor.
     """
     cpus = sorted(os.sched_getaffinity(0))
-    with contextlib.suppress(OSError):  # it has ended already
-        os.sched_setaffinity(pid, {cpus[pid % len(cpus)]})
+    os.sched_setaffinity(0, {cpus[os.getpid() % len(cpus)]})
 
 
 def _needs_shim() -> bool:

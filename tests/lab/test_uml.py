@@ -63,6 +63,20 @@ def test_a_command_gives_its_output_and_its_exit_status(directory: Path) -> None
     assert left_over(directory) == []
 
 
+def test_a_guest_stays_on_one_processor(directory: Path) -> None:
+    """A system call of it would else wake another one, and cost a third more."""
+    inside = directory / "guest"
+    inside.mkdir()
+    guest = guests.Guest(guests.Job(["sleep", "30"], {"PATH": "/usr/bin:/bin"}), inside)
+    try:
+        processes = [int(name) for name in found(directory) if name.isdigit()]
+        assert processes
+        assert {len(os.sched_getaffinity(pid)) for pid in processes} == {1}
+    finally:
+        guest.end()
+    assert left_over(directory) == []
+
+
 def test_the_kernel_has_esp_and_no_file_here_can_be_written(directory: Path) -> None:
     state = "src 192.0.2.1 dst 192.0.2.2 proto esp spi 256 mode transport"
     keys = f"auth-trunc 'hmac(sha1)' 0x{bytes(20).hex()} 96 enc 'cbc(aes)' 0x{bytes(16).hex()}"
