@@ -36,8 +36,8 @@ class Scale:
     """Whether only one case of each sort is made."""
 
 
-FULL = Scale(phones=400, rate=50.0, calls=200, call_rate=20.0, stall_rate=5.0)
-"""Half of what a machine of two processors carries, phones, core and all."""
+FULL = Scale(phones=400, rate=80.0, calls=200, call_rate=25.0, stall_rate=5.0)
+"""Near half of what a machine of two processors carries, phones, core and all."""
 SHORT = Scale(phones=100, rate=25.0, calls=0, call_rate=0.0, stall_rate=10.0, few=True)
 """A few cases, in about half a minute."""
 

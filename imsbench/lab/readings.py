@@ -10,8 +10,8 @@ object a line:
     memory_bytes   of the core: what its processes have mapped, each page once (the sum of their PSS)
     kernel_bytes   memory of the kernel itself: Slab, Percpu, PageTables, KernelStack, pages of sockets
 
-A system call costs a tenth of a millisecond in user-mode Linux. Reading /proc of 370 processes took two
-thirds of its CPU, which was missing to the core; so every file here is one, stays open, and is one call.
+System calls are dear in user-mode Linux: to read /proc of 370 processes once a second took more of its CPU
+than the core did. So there are a few files only, they stay open, and each is one call.
 """
 
 from __future__ import annotations
