@@ -78,6 +78,15 @@ def test_a_scope_without_a_step_is_refused(during: str) -> None:
     assert "the load has no such step: 4 of fill, cycle, calls" in problem.text
 
 
+def test_a_profiles_sentence_tells_the_arrivals_of_its_steps() -> None:
+    assert "(constant and Poisson arrivals, " not in parse("registration_time.p99 < 1s").describe()
+    text = (
+        PROFILE.replace("calls: {", "calls: {arrivals: constant, ")
+        + "  - registration_time.p99 < 1s\n"
+    )
+    assert "(Poisson and constant arrivals, " in parse_profile(text).describe()
+
+
 def test_a_threshold_on_calls_where_nobody_calls_is_refused() -> None:
     assert parse("{that: calls_in_progress.max < 50, during: calls}").thresholds
     with pytest.raises(ProfileError) as told:

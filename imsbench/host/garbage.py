@@ -13,8 +13,8 @@ import gc
 from collections.abc import Callable
 
 _YOUNG, _MIDDLE = 700, 10
-_FULL = 1_000_000_000
-"""Middle collections to a full one: within a step there is none."""
+_FULL = 100_000
+"""Middle collections to a full one: with five a second, hours. What runs for days by itself has one then."""
 TIDY_S = 0.2
 """How often what is young is collected, seconds, at least."""
 
@@ -23,7 +23,7 @@ CallLater = Callable[[float, Callable[[], None]], object]
 
 
 def settle() -> None:
-    """Collect now, and never walk again what is left; full collections come by this alone.
+    """Collect now, and never walk again what is left; full collections are hours apart then.
 
     For the moments at which nothing is measured: when a process is ready, and between steps.
     """

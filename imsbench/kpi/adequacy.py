@@ -6,7 +6,7 @@ keeps within it. TS 186 008 counts by scenario, so each procedure of a load is j
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -74,6 +74,11 @@ def _handled(kpis: StepKpis, scenario: Scenario, limit_s: float) -> Handled:
     part = kpis.procedures[scenario]
     late = part.histogram("time").count_above(limit_s)
     return Handled(scenario, part.attempted, part.failed, late, limit_s)
+
+
+def all_meet(parts: Collection[Handled], objective: float) -> bool:
+    """Whether every scenario meets the objective; where nothing at all was attempted, nothing is met."""
+    return any(part.attempted for part in parts) and all(part.meets(objective) for part in parts)
 
 
 def worst(parts: Iterable[Handled], objective: float) -> Handled | None:

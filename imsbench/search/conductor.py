@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import ceil, inf
 from typing import TypeVar
 
-from imsbench.kpi.adequacy import Handled, Limits, handled
+from imsbench.kpi.adequacy import Handled, Limits, all_meet, handled
 from imsbench.profile import Span
 from imsbench.report.searched import SearchOutcome, TrialRole
 from imsbench.run.orders import Order, Source
@@ -283,8 +283,7 @@ class Conductor:
                 f"{wanted:,} are.",
             )
         parts = handled(record.kpis, self.plan.limits)
-        met = all(part.meets(self.plan.objective) for part in parts)
-        met = met and any(part.attempted for part in parts)
+        met = all_meet(parts, self.plan.objective)
         return Measured(role, rate, record, parts, met, self.judge(record))
 
     def _tidied(self, order: Order) -> _Steps[StepRecord]:

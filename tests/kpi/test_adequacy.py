@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import nan
 
-from imsbench.kpi.adequacy import Limits, handled, is_adequate, worst
+from imsbench.kpi.adequacy import Limits, all_meet, handled, is_adequate, worst
 from imsbench.kpi.kpis import StepKpis
 from imsbench.outcome import CallOutcome, Outcome
 from tests.kpi.outcomes import call, failure, success
@@ -31,6 +31,15 @@ def test_failed_or_late_is_inadequate_and_each_scenario_stands_apart() -> None:
     assert registration.inadequate.value == 0.2
     assert (calls.attempted, calls.failed, calls.late) == (5, 1, 1)
     assert [part.meets(0.2) for part in (registration, calls)] == [True, False]
+
+
+def test_where_nothing_was_attempted_no_objective_is_met() -> None:
+    assert not all_meet(handled(StepKpis(), LIMITS), 1.0)
+    step = StepKpis()
+    step.record(success(time_s=0.1))
+    assert all_meet(handled(step, LIMITS), 0.0)  # without a call the registrations count
+    step.record(failure("503"))
+    assert not all_meet(handled(step, LIMITS), 0.1)
 
 
 def test_a_call_that_is_set_up_late_and_then_fails_counts_once() -> None:
