@@ -4,7 +4,8 @@ Each case injects something known into the reference core, the HSS or the PCRF, 
 compares what the result says with what was injected:
 
 * counts must agree to the one: as many attempts fail, or are delayed, as the process struck;
-* times: a case without faults comes first, and what it measured plus what was injected is the truth;
+* times: some attempts of a run are delayed by more than the others, and what those others took, with
+  the difference added, is the truth: whatever the machine does in that minute it does to both;
 * a target that stood still must be seen in the times from due, as a user would have felt it.
 
 truth     what should have been measured, by arithmetic

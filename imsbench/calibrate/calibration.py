@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from imsbench.calibrate import judge
-from imsbench.calibrate.cases import Case, Kind
-from imsbench.calibrate.judge import Base
+from imsbench.calibrate.cases import Case
 from imsbench.calibrate.row import Row
 from imsbench.profile import Profile
 from imsbench.report.parts import Host
@@ -46,14 +44,11 @@ def run_profile(profile: Profile, watch: Watcher) -> RunResult:
 
 def calibrate(cases: Sequence[Case], watch: Watcher, run: Run = run_profile) -> Iterator[Done]:
     """The cases, each as soon as it is done; RunRefused ends it."""
-    bases: dict[Kind, Base] = {}
     for case in cases:
         result = run(case.profile, watch)
-        if case.is_base:
-            bases[case.kind] = judge.base_of(result, case.time, case.held_s)
         yield Done(
             case,
-            case.judge(result, bases.get(case.kind)),
+            case.judge(result),
             [*result.reasons, *(reason for step in result.steps for reason in step.reasons)],
             result.hosts,
         )

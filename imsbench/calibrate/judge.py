@@ -21,18 +21,8 @@ STALL_SHARE = 0.05
 """What the times of a stall may be wrong by, as a share of its length."""
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
-    """What a case measured to which others are compared: without faults, or with less of the same."""
-
-    from_due: Histogram
-    """From the instant at which each attempt was due."""
-    held_s: float = 0.0
-    """Of that, what was injected into every attempt, seconds."""
-
-
-Judge = Callable[[RunResult, Base | None], list[Row]]
-"""The rows of a result; the base is that of its kind, None while there is none."""
+Judge = Callable[[RunResult], list[Row]]
+"""The rows of a result."""
 
 REGISTRATIONS = "registration_time"
 CALLS = "session_setup_time"
@@ -47,12 +37,7 @@ def time_of(result: RunResult, key: str) -> tuple[Histogram, Histogram]:
     return merged
 
 
-def base_of(result: RunResult, key: str, held_s: float) -> Base:
-    """The times of a case into each of whose attempts so much was injected, seconds."""
-    return Base(time_of(result, key)[0], held_s)
-
-
-def all_succeed(result: RunResult, _base: Base | None) -> list[Row]:
+def all_succeed(result: RunResult) -> list[Row]:
     """Without faults nothing fails, and every arrival is made."""
     steps = result.profile.steps()
     rows = []
@@ -67,57 +52,53 @@ def all_succeed(result: RunResult, _base: Base | None) -> list[Row]:
     return rows
 
 
-def delayed(key: str, *, longer_than_s: float = 0.0) -> Judge:
-    """A steady delay of the target: each quantile by what was drawn.
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """How those that a run's first fault struck, and the others, are told apart: by what they took."""
 
-    longer_than_s: also count the attempts that took longer, which those without the delay do not.
-    """
+    delayed_s: tuple[float, float]
+    """From which time to below which one the attempts lie that were struck once, seconds from due."""
+    control_s: tuple[float, float]
+    """The same of those that were not struck."""
+    held_s: float = 0.0
+    """How long those that were not struck were held at the same place instead, seconds."""
+    counted: bool = True
+    """Whether each attempt has one message that may be struck, so that the struck can be counted."""
 
-    def judge(result: RunResult, base: Base | None) -> list[Row]:
+
+def delayed(key: str, apart: Apart) -> Judge:
+    """A delay of some attempts: each quantile of theirs is that of the others, and what was drawn more."""
+
+    def judge(result: RunResult) -> list[Row]:
         fault = result.steady_faults[0]
         drawn = fault.delays or Histogram()
         from_due, from_send = time_of(result, key)
-        rows = [
-            _time_row(q, from_due, from_send, _shifted(base, drawn, fault.of - fault.struck, q))
-            for q in (0.5, 0.99)
-        ]
-        if longer_than_s:
-            what = f"Attempts that took over {longer_than_s * 1e3:g} ms"
-            measured = from_due.count_above(longer_than_s)
-            rows.append(Row(what, "count", fault.struck, measured))
+        struck = truth.part(from_due, apart.delayed_s)
+        control = truth.part(from_due, apart.control_s)
+        rows = []
+        if apart.counted:
+            rows = [
+                Row("Attempts delayed, by what they took", "count", fault.struck, struck.count),
+                Row("The others", "count", fault.of - fault.struck, control.count),
+            ]
+        sent = truth.part(from_send, apart.delayed_s)
+        for q in (0.5, 0.99):
+            expected_s = truth.shifted(control, drawn, struck.count, q) - apart.held_s
+            rows.append(_time_row(q, struck, sent, expected_s))
         return rows
 
     return judge
 
 
-def slowed(key: str, by_s: float) -> Judge:
-    """A peer of the target that takes so much longer, all transactions of an attempt together."""
-
-    def judge(result: RunResult, base: Base | None) -> list[Row]:
-        from_due, from_send = time_of(result, key)
-        added = Histogram()
-        for _ in range(from_due.count):
-            added.record(by_s)
-        return [_time_row(q, from_due, from_send, _shifted(base, added, 0, q)) for q in (0.5, 0.99)]
-
-    return judge
-
-
-def _shifted(base: Base | None, delays: Histogram, undelayed: int, q: float) -> float:
-    if base is None:
-        return nan
-    return truth.shifted(base.from_due, delays, undelayed, q) - base.held_s
-
-
 def _time_row(q: float, from_due: Histogram, from_send: Histogram, expected_s: float) -> Row:
     name, allowed_s = ("p50", MEDIAN_S) if q == 0.5 else (f"p{q * 100:g}", TAIL_S)
     return Row(
-        f"{name} from due", "time", expected_s, from_due.quantile(q), allowed_s,
+        f"{name} from due, of those delayed", "time", expected_s, from_due.quantile(q), allowed_s,
         from_send.quantile(q),
     )  # fmt: skip
 
 
-def stalled(result: RunResult, _base: Base | None) -> list[Row]:
+def stalled(result: RunResult) -> list[Row]:
     """A target that stands still in the middle of a fill: the times from due, by its known instants.
 
     What an attempt takes else is the median of the same run: most of them are not touched.
@@ -156,7 +137,7 @@ class Failing:
 def failing(*expected: Failing) -> Judge:
     """Count for count: what was struck fails, by the cause that follows, and all else succeeds."""
 
-    def judge(result: RunResult, _base: Base | None) -> list[Row]:
+    def judge(result: RunResult) -> list[Row]:
         rows, failed = [], {True: 0, False: 0}
         for one in expected:
             fault = result.steady_faults[one.fault]

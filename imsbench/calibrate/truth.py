@@ -19,23 +19,32 @@ def quantile(values: Sequence[float], q: float) -> float:
     return sorted(values)[rank_of(q, len(values)) - 1]
 
 
-def shifted(base: Histogram, delays: Histogram, undelayed: int, q: float) -> float:
-    """Quantile of a time after independent delays were added to it, seconds.
+def part(histogram: Histogram, between_s: tuple[float, float]) -> Histogram:
+    """The samples from the one time to below the other, seconds, to the digits that are kept of each."""
+    begin_s, end_s = between_s
+    found = Histogram()
+    for time_s, count in histogram.buckets():
+        if begin_s <= time_s < end_s:
+            for _ in range(count):
+                found.record(time_s)
+    return found
 
-    base: the time without delays; delays: those that were added, to as many samples as it has;
-    undelayed: samples that got none. The measured quantile is one of so many samples: it stands
-    for the middle of its share of the distribution, not for its upper end. NaN of nothing.
+
+def shifted(control: Histogram, delays: Histogram, count: int, q: float) -> float:
+    """Quantile of a time to which independent delays were added, seconds.
+
+    control: the time without them; delays: those that were drawn; count: samples that are measured.
+    The measured quantile is one of so many samples: it stands for the middle of its share of the
+    distribution, not for its upper end. NaN of nothing.
     """
-    count = delays.count + undelayed
-    if not count or not base.count:
+    if not control.count or not delays.count or not count:
         return math.nan
-    added = [*delays.buckets(), *([(0.0, undelayed)] if undelayed else [])]
     weighed = sorted(
         (time_s + delay_s, many * often)
-        for time_s, many in base.buckets()
-        for delay_s, often in added
+        for time_s, many in control.buckets()
+        for delay_s, often in delays.buckets()
     )
-    wanted = (rank_of(q, count) - 0.5) / count * base.count * count
+    wanted = (rank_of(q, count) - 0.5) / count * control.count * delays.count
     passed = accumulate(weight for _, weight in weighed)
     both = zip(weighed, passed, strict=True)
     return next(time_s for (time_s, _), so_far in both if so_far >= wanted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from math import isnan
+from math import inf, isnan
 
 import pytest
 
@@ -27,16 +27,23 @@ def near(value: float) -> object:
 def test_a_constant_delay_moves_every_quantile_by_itself(count: int, q: float) -> None:
     base = histogram(*(0.004 for _ in range(count)))
     delays = histogram(*(0.050 for _ in range(count)))
-    assert truth.shifted(base, delays, 0, q) == near(0.054)
+    assert truth.shifted(base, delays, count, q) == near(0.054)
 
 
-def test_where_few_are_delayed_only_the_tail_moves() -> None:
-    base = histogram(*(0.004 for _ in range(400)))
-    delays = histogram(*(0.5 for _ in range(20)))
-    assert truth.shifted(base, delays, 380, 0.5) == near(0.004)
-    assert truth.shifted(base, delays, 380, 0.95) == near(0.004)
-    assert truth.shifted(base, delays, 380, 0.96) == near(0.504)
-    assert truth.shifted(base, delays, 380, 0.99) == near(0.504)
+def test_few_that_are_delayed_stand_for_the_middles_of_their_shares() -> None:
+    control = histogram(*(number / 1e3 for number in range(1, 101)))  # 1 to 100 ms
+    delays = histogram(0.5, 0.5)
+    assert truth.shifted(control, delays, 1, 0.5) == near(0.550)
+    assert truth.shifted(control, delays, 2, 0.5) == near(0.525)
+    assert truth.shifted(control, delays, 2, 1.0) == near(0.575)
+
+
+def test_a_part_has_what_lies_between_two_times() -> None:
+    whole = histogram(0.004, 0.004, 0.050, 0.100, 0.200)
+    assert [count for _, count in truth.part(whole, (0, 0.05)).buckets()] == [2]
+    assert truth.part(whole, (0.049, 0.150)).count == 2
+    assert truth.part(whole, (0.150, inf)).quantile(1.0) == near(0.200)
+    assert not truth.part(whole, (1.0, inf)).count
 
 
 def test_a_drawn_delay_has_the_quantiles_of_what_was_drawn() -> None:
@@ -45,14 +52,17 @@ def test_a_drawn_delay_has_the_quantiles_of_what_was_drawn() -> None:
     times = [source.uniform(0.003, 0.006) for _ in range(400)]
     measured = [time + delay for time, delay in zip(times, drawn, strict=True)]
     for q in (0.5, 0.9):
-        expected = truth.shifted(histogram(*times), histogram(*drawn), 0, q)
+        expected = truth.shifted(histogram(*times), histogram(*drawn), 400, q)
         assert abs(expected - truth.quantile(measured, q)) < 0.001
-    tail = truth.shifted(histogram(*times), histogram(*drawn), 0, 0.99)
+    tail = truth.shifted(histogram(*times), histogram(*drawn), 400, 0.99)
     assert abs(tail - truth.quantile(measured, 0.99)) < 0.005
 
 
 def test_nothing_has_no_quantile() -> None:
-    assert isnan(truth.shifted(Histogram(), Histogram(), 0, 0.5))
+    some = histogram(0.004)
+    assert isnan(truth.shifted(Histogram(), some, 1, 0.5))
+    assert isnan(truth.shifted(some, Histogram(), 1, 0.5))
+    assert isnan(truth.shifted(some, some, 0, 0.5))
 
 
 def test_who_is_due_in_a_stall_waits_for_its_end() -> None:
