@@ -39,10 +39,11 @@ def shifted(control: Histogram, delays: Histogram, count: int, q: float) -> floa
     """
     if not control.count or not delays.count or not count:
         return math.nan
+    added = delays.buckets()
     weighed = sorted(
         (time_s + delay_s, many * often)
         for time_s, many in control.buckets()
-        for delay_s, often in delays.buckets()
+        for delay_s, often in added
     )
     wanted = (rank_of(q, count) - 0.5) / count * control.count * delays.count
     passed = accumulate(weight for _, weight in weighed)
