@@ -95,3 +95,23 @@ def test_a_threshold_on_calls_where_nobody_calls_is_refused() -> None:
     assert problem.path == "thresholds[1]"
     assert problem.line == 10
     assert "session_setup_time is of calls, and no step that it is for makes any" in problem.text
+
+
+def test_all_that_is_wrong_anywhere_is_told_at_once() -> None:
+    """A wrong type, a sum, a fault and thresholds outside the load, and KPIs that nothing measures."""
+    text = (
+        PROFILE.replace("to: 100", "to: 900")
+        + """  - {that: registration_time.p99 < 1s, during: hold}
+  - {that: session_setup_time.p99 < 1s, during: cycle}
+  - registation_time.p99 < 1s
+faults:
+  - {what: core_stall, step: 9, duration: 2s}
+generator: {workers: many}
+"""
+    )
+    with pytest.raises(ProfileError) as told:
+        parse_profile(text, threshold_problem=threshold_problem)
+    assert {problem.path for problem in told.value.problems} == {
+        "phases[0].fill.to", "thresholds[0].during", "thresholds[1]", "thresholds[2]", "faults[0].step",
+        "generator.workers",
+    }  # fmt: skip

@@ -8,9 +8,10 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
+from imsbench.profile.conditions import unmatched
 from imsbench.profile.erlang import lacking_phones
-from imsbench.profile.expand import steps_of
-from imsbench.profile.faults import TimedFault, unplayed
+from imsbench.profile.expand import expand, steps_of
+from imsbench.profile.faults import TimedFault, misplaced, unplayed
 from imsbench.profile.mechanisms import lonely
 from imsbench.profile.model import (
     Generator,
@@ -23,6 +24,7 @@ from imsbench.profile.model import (
 )
 from imsbench.profile.phases import Calls, Hold, Phase
 from imsbench.profile.rates import mean_of
+from imsbench.profile.steps import Step
 
 Disagreement = tuple[str, str]
 """Path in the profile, and what is wrong there."""
@@ -64,11 +66,30 @@ def disagreements(sections: Mapping[str, object]) -> list[Disagreement]:
         found.append(("target.ipsec", f"is {target.ipsec}, but phones.ipsec is off"))
     if target and phones and target.kind == "lab":
         found += _lab(target, phones)
+    found += _misplaced(sections, planned_steps(sections))
     if target and simulators:
         found += _simulator("hss", "HSS", target, simulators.hss)
         found += _simulator("pcrf", "PCRF", target, simulators.pcrf)
         found += _faults(sections.get("faults"), target, simulators)
     return found
+
+
+def planned_steps(sections: Mapping[str, object]) -> tuple[Step, ...]:
+    """The steps of the load, as far as it can be told; none where the phases are not sound."""
+    phases, generator = sections.get("phases"), _section(sections, "generator", Generator)
+    if not isinstance(phases, tuple):
+        return ()
+    return expand(phases, (generator or Generator()).arrivals)
+
+
+def _misplaced(sections: Mapping[str, object], steps: Sequence[Step]) -> Iterator[Disagreement]:
+    """Timed faults and thresholds outside the load."""
+    if not steps:
+        return
+    if isinstance(faults := sections.get("faults"), tuple):
+        yield from misplaced(faults, steps)
+    if isinstance(thresholds := sections.get("thresholds"), tuple):
+        yield from unmatched(thresholds, steps)
 
 
 def _section(sections: Mapping[str, object], name: str, kind: type[_Section]) -> _Section | None:

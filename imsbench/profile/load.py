@@ -12,12 +12,8 @@ from typing import Any, get_args
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from imsbench.profile.agreement import disagreements
-from imsbench.profile.conditions import unmatched
+from imsbench.profile.agreement import disagreements, planned_steps
 from imsbench.profile.curves import Text, read_curves
-from imsbench.profile.expand import expand
-from imsbench.profile.faults import misplaced
-from imsbench.profile.model import Generator
 from imsbench.profile.plan import Profile
 from imsbench.profile.source import Problem, Source, spell_path
 
@@ -78,25 +74,28 @@ def parse_profile(
     """
     source = Source(text)
     problems = [*source.problems, *_threshold_problems(source, threshold_problem)]
-    if isinstance(source.value, dict):
-        problems += (
-            Problem(path, source.line_of(path), said)
-            for path, said in read_curves(source.value, text_of)
-        )
     if not isinstance(source.value, dict):
         if not problems:
             problems.append(Problem("", 1, "must be a mapping: name, subscribers, phases …"))
         raise ProfileError(origin, problems)
-    try:
-        profile = Profile.model_validate(source.value)
-    except ValidationError as error:
-        broken = {problem.path for problem in problems}
-        problems += (p for p in _problems(error, source) if p.path not in broken)
-        raise ProfileError(origin, sorted(problems, key=_order)) from None
-    problems = problems or [*_unmeasurable(profile, source, threshold_problem)]
-    if problems:
+    for path, said in read_curves(source.value, text_of):
+        problems.append(Problem(path, source.line_of(path), said))
+    broken = {problem.path for problem in problems}
+    profile, found = _validated(source)
+    sections = _sound_sections(source.value) if profile is None else dict(profile)
+    found += _unmeasurable(sections, source, threshold_problem)
+    problems += (problem for problem in found if problem.path not in broken)
+    if profile is None or problems:
         raise ProfileError(origin, sorted(problems, key=_order))
     return profile
+
+
+def _validated(source: Source) -> tuple[Profile | None, list[Problem]]:
+    """The profile, or None and what its model says is wrong."""
+    try:
+        return Profile.model_validate(source.value), []
+    except ValidationError as error:
+        return None, [*_problems(error, source)]
 
 
 def shipped_profiles() -> list[str]:
@@ -166,13 +165,15 @@ def _threshold_problems(source: Source, problem_of: ThresholdProblem) -> Iterato
 
 
 def _unmeasurable(
-    profile: Profile, source: Source, problem_of: ThresholdProblem
+    sections: Mapping[str, object], source: Source, problem_of: ThresholdProblem
 ) -> Iterator[Problem]:
-    """Thresholds for steps in which nobody calls, on what only calls have."""
-    steps = profile.steps()
-    for index, condition in enumerate(profile.thresholds):
-        calls = any(step.calls is not None for step in steps if condition.applies(step))
-        if what := problem_of(condition.that, calls):
+    """Thresholds for steps in which nobody calls, on what only calls have, where both are sound."""
+    thresholds, steps = sections.get("thresholds"), planned_steps(sections)
+    for index, condition in enumerate(thresholds if isinstance(thresholds, tuple) else ()):
+        scope = [step for step in steps if condition.applies(step)]
+        if not scope:  # which is told of it
+            continue
+        if what := problem_of(condition.that, any(step.calls is not None for step in scope)):
             path = f"thresholds[{index}]"
             yield Problem(path, source.line_of(path), what)
 
@@ -187,21 +188,8 @@ def _problems(error: ValidationError, source: Source) -> Iterator[Problem]:
             yield _problem(details, source)
     # pydantic leaves the checks across sections out once a section is broken; the user gets them too.
     assert isinstance(source.value, dict)
-    sections = _sound_sections(source.value)
-    found = disagreements(sections)
-    for path, text in found or _misplaced(sections):
+    for path, text in disagreements(_sound_sections(source.value)):
         yield Problem(path, source.line_of(path), text)
-
-
-def _misplaced(sections: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Timed faults and thresholds outside the load, where the load and they are sound."""
-    phases, generator = sections.get("phases"), sections.get("generator")
-    if not isinstance(phases, tuple) or not isinstance(generator, Generator):
-        return
-    steps = expand(phases, generator.arrivals)
-    for name, outside in (("faults", misplaced), ("thresholds", unmatched)):
-        if isinstance(found := sections.get(name), tuple):
-            yield from outside(found, steps)
 
 
 def _sound_sections(values: Mapping[str, object]) -> dict[str, object]:

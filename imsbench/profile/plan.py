@@ -7,9 +7,9 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from imsbench.profile.agreement import disagreements
-from imsbench.profile.conditions import ConditionField, unmatched
+from imsbench.profile.conditions import ConditionField
 from imsbench.profile.expand import expand
-from imsbench.profile.faults import TimedFault, misplaced
+from imsbench.profile.faults import TimedFault
 from imsbench.profile.fields import Settings, Some
 from imsbench.profile.mechanisms import spell_mechanisms
 from imsbench.profile.model import Generator, Phones, Simulators, Subscribers, Target
@@ -50,11 +50,7 @@ class Profile(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> Profile:
-        found = disagreements(dict(self)) or [
-            *misplaced(self.faults, self.steps()),
-            *unmatched(self.thresholds, self.steps()),
-        ]
-        if found:
+        if found := disagreements(dict(self)):
             raise ValueError("; ".join(f"{path} {text}" for path, text in found))
         return self
 
