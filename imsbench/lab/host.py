@@ -63,7 +63,7 @@ class HostCore:
     def tick(self) -> Mapping[str, Any]:
         """Logs are kept short."""
         for server in self._servers:
-            server.trim_log()
+            server.log.trim()
         return {}
 
     def log(self) -> str:
@@ -71,7 +71,7 @@ class HostCore:
         lines = [
             f"{server.name}: {line}"
             for server in self._servers
-            for line in server.log_tail().splitlines()
+            for line in server.log.tail().splitlines()
         ]
         return "\n".join(lines)
 

@@ -22,6 +22,7 @@ from typing import Any
 
 from imsbench.host import links
 from imsbench.host.namespace import refused_privileges
+from imsbench.lab.logs import SUFFIX
 from imsbench.lab.settings import FOLDER
 from imsbench.profile import Profile, parse_profile
 from imsbench.run import configs, exits, network, topology
@@ -103,7 +104,7 @@ def end(pid: int) -> None:
 
 def log_files(core_pid: int) -> list[Path]:
     """The logs of a core's servers, in the file system that only its processes see."""
-    return sorted(Path(f"/proc/{core_pid}/root{FOLDER}").glob("*.log"))
+    return sorted(Path(f"/proc/{core_pid}/root{FOLDER}").glob(f"*{SUFFIX}"))
 
 
 def main() -> int:

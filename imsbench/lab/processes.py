@@ -17,15 +17,12 @@ from pathlib import Path
 
 from imsbench.host.control import die_with_parent
 from imsbench.lab import configs, packages
+from imsbench.lab.logs import LogFile
 from imsbench.lab.settings import LabSettings
 from imsbench.run.process import describe_end
 from imsbench.run.processes import read_processes
 
 _STOP_S = 5.0
-_LOG_LIMIT_BYTES = 8 << 20
-"""A log that has grown beyond is cut to its end …"""
-_LOG_KEPT_BYTES = 1 << 20
-"""… of this size."""
 _LAST_WORDS = ("EMERG", "ALERT", "BUG", "CRITICAL")
 """What Kamailio calls the lines that it ends for, the surest first: it is critical of a busy hour too."""
 
@@ -42,12 +39,12 @@ class Server:
         """Start it, with its files from ``folder``; OSError if it cannot be started."""
         self.name = name
         """"pcscf", "icscf", "scscf"."""
-        self.log = folder / f"{name}.log"
+        self.log = LogFile(folder, name)
         """What it writes."""
         runtime = folder / f"{name}.run"
         runtime.mkdir()
         command = [*_CONFINED, *command_line(name, lab, folder, runtime)]
-        with self.log.open("ab") as log:
+        with self.log.path.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -72,22 +69,8 @@ class Server:
         status = self._process.poll()
         if status is None:
             return ""
-        words = last_words(self.log_tail())
+        words = last_words(self.log.tail())
         return f"the {self.title} {describe_end(status)}" + (f": {words}" if words else "")
-
-    def log_tail(self, size: int = 16_384) -> str:
-        """The end of its log."""
-        with self.log.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
-            return file.read().decode(errors="replace")
-
-    def trim_log(self) -> None:
-        """Keep its log from filling memory: it is written to by appending, so it may be cut."""
-        if self.log.stat().st_size > _LOG_LIMIT_BYTES:
-            kept = self.log_tail(_LOG_KEPT_BYTES)
-            os.truncate(self.log, 0)
-            with self.log.open("a") as log:
-                log.write(kept)
 
     def ask_to_end(self) -> None:
         """Have it end in order."""

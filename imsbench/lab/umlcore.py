@@ -4,7 +4,8 @@
                       I-CSCF, S-CSCF                          kernel ESP, user-mode Linux
 
 The namespace forwards between the phones, the simulators and the guest. The P-CSCF's log comes out of
-the guest as its command's output; what its processes and its kernel use, as its readings.
+the guest as its command's output, and lies beside the others; what its processes and its kernel use
+comes as its readings.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from imsbench.host import addresses, links
 from imsbench.host.namespace import HostError
 from imsbench.lab import configs, packages, processes, readiness, uml
 from imsbench.lab.host import HostCore, prepare
+from imsbench.lab.logs import LogFile
 from imsbench.lab.settings import LabError, LabSettings
 from imsbench.run.process import own_environment
 
@@ -60,7 +62,7 @@ _CONFINED = (
 _QUEUE_LENGTH = 5_000
 """Packets that may wait for the guest, which has one CPU for everything."""
 _KEPT_BYTES = 1 << 18
-"""Of the log, and of readings that are not whole yet."""
+"""Of readings that are not whole yet."""
 
 
 _ADD_STATE = ("ip", "xfrm", "state", "add")
@@ -74,7 +76,7 @@ class UmlCore:
 
     def __init__(self, lab: LabSettings) -> None:
         """Start all; OSError or LabError if something does not start, and nothing is left then."""
-        self._log = b""
+        self._log = LogFile(Path(lab.folder), "pcscf")
         self._unread = b""
         self._usage: dict[str, Any] | None = None
         self._guest: uml.Guest | None = None
@@ -112,7 +114,7 @@ class UmlCore:
         end = self._guest.result()
         if end is None:
             return f"the P-CSCF's guest died: {_last_line(self._guest.console())}"
-        words = processes.last_words(self.log())
+        words = processes.last_words(self._log.tail())
         return f"the P-CSCF ended with exit status {end.returncode} in its guest: {words}"
 
     def pids(self) -> list[int]:
@@ -122,11 +124,12 @@ class UmlCore:
     def tick(self) -> Mapping[str, Any]:
         """The last reading of what the guest uses (``imsbench.lab.readings``)."""
         self._beside.tick()
+        self._log.trim()
         return {} if self._usage is None else {"usage": self._usage}
 
     def log(self) -> str:
         """The end of all logs."""
-        own = self._log.decode(errors="replace").splitlines()
+        own = self._log.tail().splitlines()
         return "\n".join([self._beside.log(), *(f"pcscf: {line}" for line in own)])
 
     def stop(self) -> None:
@@ -156,7 +159,8 @@ class UmlCore:
             before = now
 
     def _take(self, guest: uml.Guest) -> None:
-        self._log = (self._log + _read(guest.output))[-_KEPT_BYTES:]
+        if written := _read(guest.output):
+            self._log.append(written)
         *whole, rest = (self._unread + _read(guest.readings)).split(b"\n")
         self._unread = rest[-_KEPT_BYTES:]
         for line in whole[-1:]:

@@ -11,7 +11,9 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -125,10 +127,30 @@ def test_every_procedure_succeeds_inside_four_associations(tmp_path: Path, ealg:
     assert bool(outside) == bool(counted(result, "esp clear_in"))
 
 
+def told_logs(done: Event) -> str:
+    """What `lab logs` says while a run is under way, as soon as the guest's P-CSCF has written something."""
+    said = ""
+    while not done.wait(1.0) and "pcscf: " not in said:
+        told = subprocess.run(
+            [sys.executable, "-m", "imsbench", "lab", "logs"],
+            cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        said = told.stdout
+    return said
+
+
 def test_the_guest_tells_what_its_processes_and_its_kernel_use(tmp_path: Path) -> None:
     text = PROFILE.replace("EALG", '"null"').replace("PROVOKE", "")
     text += "  - hold: {duration: 10s}\n"
-    result, said = run(tmp_path, text)
+    done = Event()
+    with ThreadPoolExecutor(1) as beside:
+        logs = beside.submit(told_logs, done)
+        try:
+            result, said = run(tmp_path, text)
+        finally:
+            done.set()
+    assert "pcscf: " in logs.result()
+    assert "scscf: " in logs.result()
     assert result["idle"]["kernel_memory_bytes"] > 10 << 20
     held = result["steps"][-1]["sut"]
     assert 0 < held["cpu_cores"] < 2, held
