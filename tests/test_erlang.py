@@ -120,3 +120,9 @@ def test_the_published_points_need_two_calls_a_phone_for_poisson_only() -> None:
         made = load_profile(name).phases[2].calls
         assert made is not None
         assert made.calls_per_phone == most
+
+
+@pytest.mark.parametrize(("count", "workers"), [(1, 1), (3, 2), (4, 2)])
+def test_calls_of_workers_without_a_pair_are_refused(count: int, workers: int) -> None:
+    (problem,) = problems(count, "100/s", poisson=False, workers=workers)
+    assert problem.endswith("pairs: too few")

@@ -6,6 +6,7 @@ import ast
 import inspect
 import json
 import pathlib
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -24,6 +25,7 @@ from imsbench.profile import (
     shipped_profiles,
     spell_duration,
 )
+from imsbench.profile.source import Source
 from imsbench.protocol.secagree import ALGS, EALGS, MECHANISMS
 
 SMALL = """
@@ -475,12 +477,49 @@ def test_subscribers_must_be_possible(subscribers: str, text: str) -> None:
         ("? [a]\n: b", "a key must be a plain word"),
         ("a: " + "[" * 33 + "]" * 33, "is nested too deeply"),
         ("{a: " * 33 + "1" + "}" * 33, "is nested too deeply"),
-        ("seed: 0x" + "f" * 4000, "is too large a number"),
+        ("seed: " + "9" * 4000, "is too large a number"),
+        ("seed: " + "9" * 5000, "cannot be read: Exceeds the limit"),
     ],
 )
 def test_yaml_that_is_no_profile(text: str, what: str) -> None:
     with pytest.raises(ProfileError, match=what.replace("*", r"\*")):
         parse_profile(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0100", 100), ("+7", 7), ("-3", -3), ("1:40", "1:40"), ("1_000", "1_000"), ("0x10", "0x10"),
+        ("1.5", 1.5), ("-.5", -0.5), ("5.", 5.0), ("1e3", 1000.0), (".inf", inf), ("08", 8),
+    ],
+)  # fmt: skip
+def test_numbers_are_decimal(text: str, value: object) -> None:
+    """YAML 1.1 has 0100 for 64, and 1:40 for 100."""
+    assert Source(f"a: {text}").value == {"a": value}
+
+
+def test_an_msin_with_leading_zeros_is_that_number() -> None:
+    text = SMALL.replace("count: 100", "first_msin: 0000000100, count: 100")
+    assert text != SMALL
+    assert parse_profile(text).subscribers.first_msin == 100
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        "target: {commands: ['a{99999999999}']}",
+        f"target: {{commands: ['{'(' * 3000}']}}",
+        "generator: {limits: {worker_cpu: true}}",
+        "generator: {limits: {host_cpu: '1'}}",
+        "search: {overload: '9'}",
+        "search: {confidence: '0.9'}",
+    ],
+)
+def test_what_cannot_be_meant_is_named(section: str) -> None:
+    with pytest.raises(ProfileError) as told:
+        parse_profile(SMALL + section)
+    assert any(problem.path.startswith(section.split(":")[0]) for problem in told.value.problems)
+    assert all(len(problem.text) < 300 for problem in told.value.problems)
 
 
 def test_files_and_names(tmp_path: pathlib.Path) -> None:

@@ -149,7 +149,9 @@ def failing(*expected: Failing) -> Judge:
             rows.append(Row(what, "count", fault.struck - spent, measured))
             if not fault.of % _EVEN:
                 asked = f"{fault.where}, {said}: {fault.share:.0%} of {fault.of:,} messages"
-                rows.append(Row(asked, "count", round(fault.share * fault.of), fault.struck))
+                # A fault that met no message, or struck none, is no truth.
+                wanted = round(fault.share * fault.of) or nan
+                rows.append(Row(asked, "count", wanted, fault.struck))
             failed[one.calls] += fault.struck - spent
         return [*rows, *_others_succeed(result, failed)]
 

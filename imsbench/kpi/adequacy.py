@@ -51,7 +51,8 @@ class Handled:
 
     def meets(self, objective: float) -> bool:
         """Whether the share is within the objective (0..1); a scenario without attempts is."""
-        return self.failed + self.late <= objective * self.attempted
+        # A quotient: 3 of 10,000 are 0.0003, and 0.0003 of 10,000 are a little less than 3.
+        return (self.inadequate.value or 0.0) <= objective
 
     @property
     def worst_kpi(self) -> str:

@@ -1,18 +1,20 @@
 """Whether a step was steady: its two halves, and whether they agree within 10 %.
 
 What differs by no more than chance would make it differ is no disagreement: two standard errors for
-means of times and, with Poisson arrivals, for calls in progress; two clock ticks for CPU.
+means of times and, where calls come or end at random, for calls in progress; two clock ticks for CPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from math import isfinite, isnan, nan, sqrt
+from dataclasses import dataclass
+from math import hypot, isfinite, isnan, nan, sqrt
 from typing import Any
 
 from imsbench.kpi.concurrency import Concurrency
 from imsbench.kpi.sessions import CallSpan
 from imsbench.kpi.statistics import Z_95
+from imsbench.kpi.traffic import standard_error
 
 AGREE = 0.10
 """By how much the halves may differ, as a share of their mean."""
@@ -127,17 +129,26 @@ def _mean(data: Any) -> Mean:
     return made
 
 
+@dataclass(frozen=True, slots=True)
+class CallTimes:
+    """How long calls are in progress."""
+
+    mean_s: float
+    """On average, seconds, above 0."""
+    variance: float = 0.0
+    """Square seconds."""
+
+
 def disagreements(
     halves: Halves,
     *,
     cpu_cores: tuple[float, float] | None = None,
-    hold_s: float = 0.0,
-    poisson: bool = False,
+    calls: CallTimes | None = None,
 ) -> Iterator[str]:
     """What differs between the two halves of a step, one sentence each; nothing: it was steady.
 
-    cpu_cores: the target's in each half, None if it was not read; hold_s: mean time a call is held;
-    poisson: whether calls arrive at random, so that their number wanders by itself.
+    cpu_cores: the target's in each half, None if it was not read; calls: how long they take, where
+    they come or end at random, so that their number wanders by itself.
     """
     for name, (first, second) in sorted(halves.times.items()):
         if min(first.count, second.count) < _FEWEST:
@@ -154,7 +165,7 @@ def disagreements(
     before, after = (level.mean for level in halves.in_progress)
     if before is None or after is None:
         return
-    noise = _wandering(halves.in_progress, hold_s) if poisson else 1.0  # one call more or less
+    noise = _wandering(halves.in_progress, calls) if calls else 1.0  # one call more or less
     if _differ(before, after, noise):
         yield f"{before:.3g} calls were in progress in the first half, {after:.3g} in the second"
 
@@ -174,17 +185,12 @@ def _differ(first: float, second: float, noise: float) -> bool:
     return apart > AGREE * (first + second) / 2 and apart > noise
 
 
-def _wandering(levels: tuple[Concurrency, Concurrency], hold_s: float) -> float:
-    """Two standard errors of the difference of two time means of calls that arrive by Poisson.
-
-    The number of calls has variance N and is correlated over the hold h (constant holds): its mean over
-    T has variance N·h/T·(1 - h/3T) for T >= h, else N·(1 - T/3h).
-    """
-    variance = 0.0
-    for level in levels:
-        mean, length_s = level.mean or 0.0, level.observed_s
-        if length_s < hold_s:
-            variance += mean * (1 - length_s / (3 * hold_s))
-        else:
-            variance += mean * hold_s / length_s * (1 - hold_s / (3 * length_s))
-    return Z_95 * sqrt(variance)
+def _wandering(levels: tuple[Concurrency, Concurrency], calls: CallTimes) -> float:
+    """Two standard errors of the difference of two time means of calls that come or end at random."""
+    errors = [
+        standard_error(
+            (level.mean or 0.0) / calls.mean_s, calls.mean_s, level.observed_s, calls.variance
+        )
+        for level in levels
+    ]
+    return Z_95 * hypot(*errors)

@@ -77,12 +77,15 @@ def limit_of(points: Sequence[LoadPoint], objective: float, host_cpus: int) -> L
     if busiest >= BUSY_SHARE:
         text = f"its busiest process used {busiest:.2f} of one core"
         return Limit("one process", f"{at} {text}, {used}.")
-    if told := plateau(points, objective):
-        low = max(busiest, first.host_cpu_cores / host_cpus) < LOW_SHARE
-        if low:
-            return Limit("limiter suspected", f"{told}, with {used}.")
+    told = plateau(points, objective)
+    machine = first.host_cpu_cores / host_cpus
+    if told and max(busiest, machine) < LOW_SHARE:
+        return Limit("limiter suspected", f"{told}, with {used}.")
+    seen = told or "No plateau of successes"
     return Limit(
-        "not found", f"{at} {used}, its busiest process {busiest:.2f}, and no plateau of successes."
+        "not found",
+        f"{seen}. {at} {used}, its busiest process {busiest:.2f}, and its machine was {machine:.0%} busy: a "
+        f"limiter is suspected of a plateau where both are below {LOW_SHARE:.0%}.",
     )
 
 

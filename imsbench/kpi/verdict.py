@@ -210,7 +210,7 @@ def _stalled(kpis: StepKpis, workers: Sequence[WorkerView], limits: Limits) -> l
         lag.merge(worker.loop_lag)
     times = [part.histogram("time_from_start") for part in kpis.procedures.values()]
     times.append(kpis.sessions.histogram("setup_from_start"))
-    slowest_s = max((one.quantile(0.99) for one in times if one.count), default=0.0)
+    slowest_s = max((one.quantile(0.99) for one in times if enough(0.99, one.count)), default=0.0)
     limit_s = max(limits.lateness, MARGIN_SHARE * slowest_s)
     for name, histogram in (("lateness", kpis.lateness), ("loop lag", lag)):
         if not enough(0.99, histogram.count):

@@ -209,7 +209,7 @@ def _too_few_phones(phases: Sequence[object], generator: Generator) -> Iterator[
         if not isinstance(phase, Phase):
             return
         standing = max(standing, _registered(index, phase)[1] or 0)
-        if phase.fill or standing < 2 * generator.workers:
+        if phase.fill or not standing:
             continue
         path = f"phases[{index}].{phase.name}" + (".rate" if phase.calls else "")
         for step in steps_of(phase, 0, standing, generator.arrivals):

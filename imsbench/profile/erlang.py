@@ -41,6 +41,8 @@ def lacking_phones(step: Step, workers: int) -> str:
     share = "" if workers == 1 else f" / {workers} workers"
     each = "" if calls.calls_per_phone == 1 else f" with {calls.calls_per_phone} calls each"
     lines = f"{step.registered:,} phones{each}{share} make {pairs:,} pairs"
+    if not pairs:
+        return f"{lines}: too few"
     if step.burst:
         every_s = step.burst / step.rate
         bursts = max(1, ceil(time_s / every_s - 1e-9))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from math import exp, log
+from math import exp, expm1, log
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -69,7 +69,7 @@ def _endpoint(value: str) -> str:
 def _pattern(value: str) -> str:
     try:
         re.compile(value)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"is no regular expression: {error}") from None
     if not value:
         raise ValueError("must not be empty: it would name every process")
@@ -126,8 +126,21 @@ class Distribution(Settings):
     """The shape."""
     mean: Duration = 0.0
     """Arithmetic mean in seconds, whatever the shape."""
-    sigma: Annotated[float, Field(ge=0, le=5)] = 1.0
+    sigma: Annotated[float, Field(strict=True, ge=0, le=5)] = 1.0
     """Shape of the lognormal: standard deviation of the logarithm."""
+
+    @property
+    def variance(self) -> float:
+        """Of one draw, square seconds."""
+        match self.kind:
+            case "constant":
+                return 0.0
+            case "uniform":
+                return self.mean**2 / 3
+            case "exponential":
+                return self.mean**2
+            case "lognormal":
+                return self.mean**2 * expm1(self.sigma**2)
 
     @property
     def longest(self) -> float:

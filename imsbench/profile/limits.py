@@ -8,7 +8,7 @@ from pydantic import Field
 
 from imsbench.profile.fields import Duration, Settings, Share
 
-CpuShare = Annotated[float, Field(gt=0, le=1)]
+CpuShare = Annotated[float, Field(strict=True, gt=0, le=1)]
 
 
 class Limits(Settings):

@@ -19,6 +19,8 @@ from imsbench.profile.source import Problem, Source, spell_path
 
 _LARGEST = 1_000_000
 """Bytes; a profile is a page."""
+_SHOWN = 80
+"""Characters of a wrong value that its error repeats."""
 
 
 class ProfileError(Exception):
@@ -231,7 +233,8 @@ def _problem(details: ErrorDetails, source: Source) -> Problem:
         text = _WORDS.get(kind) or details["msg"].removeprefix("Value error, ")
         text = text.replace("Input should", "must").replace("String should", "must")
     if isinstance(given, (str, int, float)) and kind != "missing":
-        text += f", got {given!r}"
+        shown = repr(given)
+        text += f", got {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + ' …'}"
     return Problem(path, source.line_of(path), text)
 
 

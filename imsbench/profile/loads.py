@@ -25,7 +25,7 @@ from imsbench.profile.units import parse_rate
 Spread = Literal["constant", "poisson"] | None
 """How arrivals are spread; null: as generator.arrivals."""
 
-PerHour = Annotated[float, Field(ge=0, le=1000)]
+PerHour = Annotated[float, Field(strict=True, ge=0, le=1000)]
 """Attempts per subscriber and hour."""
 
 
@@ -94,7 +94,7 @@ class BusyHour(Settings):
 
     duration: PositiveDuration
     """Seconds that are evaluated, after the warm-up."""
-    scale: Annotated[float, Field(gt=0, le=10_000)] = 1.0
+    scale: Annotated[float, Field(strict=True, gt=0, le=10_000)] = 1.0
     """What every count is multiplied by."""
     registered: Annotated[Integer, Field(ge=2)] | None = None
     """Precondition; null: as many as the phases before leave."""
@@ -180,7 +180,7 @@ class Load(Settings):
     procedure, named as in rates; read with the profile, unless that has rates."""
     rates: Curves
     """The rates over time; those of the file, once it has been read."""
-    scale: Annotated[float, Field(gt=0, le=10_000)] = 1.0
+    scale: Annotated[float, Field(strict=True, gt=0, le=10_000)] = 1.0
     """What every rate is multiplied by."""
     registered: Annotated[Integer, Field(ge=2)] | None = None
     """Precondition; null: as many as the phases before leave."""

@@ -63,7 +63,7 @@ class Search(Settings):
     """Design objective: largest share of inadequately handled attempts, of each procedure apart."""
     time_limits: TimeLimits = TimeLimits()
     """What makes a successful attempt inadequately handled: the project's own values."""
-    confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
+    confidence: Annotated[float, Field(strict=True, ge=0.5, lt=1)] = 0.95
     """Of the intervals that stand beside shares of inadequately handled attempts."""
     registered: Annotated[Integer, Field(ge=1)] | None = None
     """Phones that stay registered all along; null: as the first fill says, and of a search for
@@ -82,12 +82,13 @@ class Search(Settings):
     transient: Duration = 5.0
     """Beginning of each step that is not evaluated, seconds."""
     duration: PositiveDuration = 30.0
-    """Evaluated time of each step, seconds; of a search by RFC 7502 that of the confirming steps."""
+    """Evaluated time of each step, seconds; of a search by RFC 7502, whose steps count attempts, of the
+    overload and of what comes after it."""
     sessions: Annotated[Integer, Field(ge=1)] = 1_000
     """Attempts of an iteration of RFC 7502 §4.10, which wants 50,000."""
-    fraction: Annotated[float, Field(gt=0, lt=1)] = 0.10
+    fraction: Annotated[float, Field(strict=True, gt=0, lt=1)] = 0.10
     """By what share RFC 7502 §4.10 raises the rate at first (its w)."""
-    resolution: Annotated[float, Field(gt=0, le=0.5)] = 0.03
+    resolution: Annotated[float, Field(strict=True, gt=0, le=0.5)] = 0.03
     """How narrow a bisection makes its bracket, as a share of the lower end."""
     steps: Annotated[Integer, Field(ge=2, le=1000)] = 100
     """Most measured steps, all together."""
@@ -97,9 +98,9 @@ class Search(Settings):
     recovery: PositiveDuration = 60.0
     """How long, at most, a target may take after a step that was too much until a probe finds it as it
     was, seconds."""
-    overload: Annotated[float, Field(gt=1, le=10)] = 1.5
+    overload: Annotated[float, Field(strict=True, gt=1, le=10)] = 1.5
     """Load of the overload step, times the found one."""
-    relief: Annotated[float, Field(gt=0, lt=1)] = 0.8
+    relief: Annotated[float, Field(strict=True, gt=0, lt=1)] = 0.8
     """Load after it, times the found one, at which the objective must hold again."""
 
     def span(self, procedure: SearchProcedure) -> Span:

@@ -17,19 +17,34 @@ _DEEPEST = 32
 """Lists and mappings in one another; profiles need five."""
 
 _BOOLEAN = "tag:yaml.org,2002:bool"
+_INTEGER = "tag:yaml.org,2002:int"
+_FLOAT = "tag:yaml.org,2002:float"
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.2's booleans: true and false. ``off`` is a word (YAML 1.1 takes it for false)."""
+    """YAML 1.2's booleans and numbers, of those the decimal ones.
+
+    YAML 1.1 takes ``off`` for false, 0100 for 64 and 1:40 for 100; here they are a word, 100 and a word.
+    """
 
 
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, form) for tag, form in resolvers if tag != _BOOLEAN]
+    first: [(tag, form) for tag, form in resolvers if tag not in (_BOOLEAN, _INTEGER, _FLOAT)]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 _Loader.add_implicit_resolver(
     _BOOLEAN, re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
 )
+_Loader.add_implicit_resolver(_INTEGER, re.compile("^[-+]?[0-9]+$"), list("-+0123456789"))
+_Loader.add_implicit_resolver(
+    _FLOAT,
+    re.compile(
+        r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+    ),
+    list("-+.0123456789"),
+)
+_Loader.add_constructor(_INTEGER, lambda _loader, node: int(node.value))
 
 Path = tuple[str | int, ...]
 """Way to a value: keys and list positions."""

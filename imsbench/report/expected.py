@@ -89,9 +89,8 @@ def expected_in_progress(step: Step, done: StepResult) -> InProgress | None:
     random = step.arrivals == "poisson" or made.hold.kind != "constant" or made.ring.mean > 0
     if not random and answered == 1:
         return InProgress(mean, CONSTANT_TOLERANCE * mean, "1 %")
-    error = standard_error(
-        step.rate, time_s, sessions.in_progress.observed_s, made.hold.kind, made.hold.sigma
-    )
+    variance = made.hold.variance + made.ring.variance
+    error = standard_error(step.rate, time_s, sessions.in_progress.observed_s, variance)
     return InProgress(mean, STANDARD_ERRORS * error, "3 standard errors")
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Literal, Self
 import pydantic_core
 from pydantic import AfterValidator, AwareDatetime, Field, ValidationError, model_validator
 
+from imsbench.kpi.definitions import DEFINITIONS
 from imsbench.kpi.kpis import StepKpis
 from imsbench.kpi.thresholds import State, parse_threshold
 from imsbench.profile import Profile, Step
@@ -134,6 +135,11 @@ class ThresholdResult(Part):
     """What was compared, by step; only steps in which it was defined."""
     broken_in: list[int] = Field(default_factory=list)
     """Steps that broke it."""
+
+    @property
+    def of_rate(self) -> bool:
+        """Whether it says how many attempts may fail."""
+        return DEFINITIONS[parse_threshold(self.text).key].kind == "ratio"
 
     @property
     def title(self) -> str:

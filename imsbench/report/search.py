@@ -95,11 +95,13 @@ def answer(found: SearchResult) -> str:
 
 
 def _broken(result: RunResult, found: SearchResult) -> Lines:
-    if found.broke_step is None:
+    if found.broke_step is None or not found.broke:
         return
     trial = next(one for one in found.trials if one.step == found.broke_step)
     parts = [
-        part for part in trial.handled if part.failed + part.late > found.objective * part.attempted
+        part
+        for part in trial.handled
+        if part.attempted and (part.failed + part.late) / part.attempted > found.objective
     ]
     handled = "; ".join(f"{part.scenario}: {_inadequate(part, found)}" for part in parts)
     title = DEFINITIONS[found.broke].title
@@ -185,12 +187,12 @@ def _terms(found: SearchResult) -> Lines:
     limits = {part.scenario: part.limit_s for trial in found.trials for part in trial.handled}
     times = ", ".join(f"{name} {spell_time(limit_s)}" for name, limit_s in limits.items())
     yield (
-        f"- **Objective**: at most {spell_share(found.objective)} of the attempts of each scenario are "
+        f"- **Objective**: at most {100 * found.objective:g}% of the attempts of each scenario are "
         "inadequately handled (IHSA, in the terms of ETSI TS 186 008): failed, or beyond a time"
         + (f" ({times}; the project's own values)." if times else ".")
     )
     yield (
-        f"- **In parentheses**: {found.confidence:.0%} intervals (Clopper and Pearson). Whether a step "
+        f"- **In parentheses**: {100 * found.confidence:g}% intervals (Clopper and Pearson). Whether a step "
         "meets the objective is judged by its count, not by the interval's upper bound."
     )
     leading = {"registration": "registration_time", "call": "session_setup_time"}

@@ -9,7 +9,7 @@ from math import sqrt
 import imsbench
 from imsbench.distribution import Distribution
 from imsbench.histogram import Histogram
-from imsbench.kpi.halves import disagreements
+from imsbench.kpi.halves import CallTimes, disagreements
 from imsbench.kpi.kpis import StepKpis
 from imsbench.kpi.statistics import Z_95, enough, quantile_interval
 from imsbench.kpi.thresholds import overall, parse_threshold
@@ -229,10 +229,20 @@ def _unsteady(record: StepRecord) -> list[str]:
         disagreements(
             record.halves,
             cpu_cores=tuple(halves) if halves else None,
-            hold_s=step.calls.hold.mean if step.calls else 0.0,
-            poisson=step.arrivals == "poisson",
+            calls=_random_calls(step),
         )
     )
+
+
+def _random_calls(step: Step) -> CallTimes | None:
+    """How long calls take from ringing to release, where their number is left to chance."""
+    if step.calls is None:
+        return None
+    hold, ring = step.calls.hold, step.calls.ring
+    variance = hold.variance + ring.variance
+    if (step.arrivals != "poisson" and not variance) or not hold.mean + ring.mean:
+        return None
+    return CallTimes(hold.mean + ring.mean, variance)
 
 
 def _repair(rounds: list[StepRecord]) -> Repair | None:

@@ -66,7 +66,13 @@ def answer(conductor: Conductor, host_cpus: int) -> SearchResult:
 
 def _broken(valid: list[Measured], low: float | None) -> Measured | None:
     """The lowest load above the capacity that missed the objective, as it was measured last."""
-    missed = [one for one in valid if not one.met and (low is None or one.rate > low)]
+    missed = [
+        one
+        for one in valid
+        if any(part.attempted for part in one.parts)
+        and not one.met
+        and (low is None or one.rate > low)
+    ]
     return min(missed, key=lambda one: (one.rate, -one.record.step.index), default=None)
 
 

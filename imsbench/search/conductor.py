@@ -92,9 +92,13 @@ class Conductor:
             yield from self._prepare()
             yield from self._find()
             yield from self._confirm()
-            yield from self._overload()
         except _Ended as ended:
             self.outcome, self.reason = ended.outcome, ended.reason
+            return
+        try:
+            yield from self._overload()
+        except _Ended as ended:  # what was found stands
+            self.remarks.append(f"What comes after an overload is not known: {ended.reason}")
 
     # private
 
@@ -172,7 +176,7 @@ class Conductor:
             span = self.plan.span.model_copy(update={"start": high})
             further = yield from self._search(span)
             # Good and not good at the same load: the limit is about there.
-            self.bracket = Bracket(low if further.low is None else further.low, further.high)
+            self.bracket = Bracket(low, high) if further.low is None else further
         elif self.plan.method == "bisect":
             self.bracket = yield from self._follow(narrowed(high, known, self.plan.search))
         else:
@@ -258,6 +262,9 @@ class Conductor:
                 self._next(), rate, role, warm_up_s=warm_up_s, duration_s=duration_s,
                 before=before, by_second=by_second,
             )  # fmt: skip
+            if not step.registrations and not step.evaluated_calls:
+                length = f"{step.duration_s - step.warm_up_s:,.6g} s"
+                raise _Ended("none", f"A step at {rate:.4g}/s makes no attempt in its {length}.")
             record = yield from self._tidied(Order(step))
             measured = self._judged(role, rate, record)
             self.trials.append(measured)

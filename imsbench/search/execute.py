@@ -41,9 +41,9 @@ def announce(plan: Plan) -> list[str]:
     most = "whatever it takes" if plan.most > 1e6 else f"{plan.most:.4g}/s at most"
     return [
         f"Searching {plan.procedure} by {plan.method}, with {plan.registered:,} registered; {most}.",
-        f"Objective: at most {spell_share(plan.objective)} of each scenario's attempts fail or take longer "
+        f"Objective: at most {100 * plan.objective:g}% of each scenario's attempts fail or take longer "
         f"than its limit ({limits}).",
-        f"Confidence: {search.confidence:.0%}; none of the first step's {attempts:,} attempts handled "
+        f"Confidence: {100 * search.confidence:g}%; none of the first step's {attempts:,} attempts handled "
         f"inadequately shows a share of at most {spell_share(bounds[1])}.",
         *rules(plan.method, plan.span, search),
         f"Then a fresh step at each end of the interval, an overload at {search.overload:g} times the "

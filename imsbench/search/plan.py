@@ -208,6 +208,11 @@ def make_plan(profile: Profile, procedure: SearchProcedure, method: Method) -> P
     most = _ceiling(plan)
     wanted = plan.span.most
     most = most if wanted is None else min(most, wanted)
+    if method == "rfc7502" and most < 1:
+        text = (
+            f"RFC 7502 tries whole attempts per second, but {most:.4g}/s are the most to be tried"
+        )
+        raise ProfileError(profile.name, [Problem(f"search.{procedure}.most", None, text)])
     if most < plan.span.start:
         text = (
             f"a search for {procedure} begins at {plan.span.start:g}/s, but {registered:,} registered "
@@ -240,12 +245,11 @@ def _load_of(
             return {"calls": 1.0}, calls, lacks
         case "mix":
             both = next((s for s in steps if s.beside and s.beside.kind == "cycle"), None)
-            if both is None or both.beside is None:
-                return (
-                    {},
-                    None,
-                    "a search for a mix needs calls and a cycle together, as its proportion",
-                )
+            if both is None or both.beside is None or both.beside.reattach:
+                lacks = "a search for a mix needs calls and a cycle together, as its proportion"
+                if both is not None:
+                    lacks += "; re-attaches are not searched for"
+                return {}, None, lacks
             whole = both.rate + both.beside.rate
             shares: dict[TrialLoad, float] = {
                 "cycle": both.beside.rate / whole,

@@ -88,6 +88,12 @@ def test_what_was_struck_fails_and_nothing_else(
     assert outcome(case.judge(result_of(case, kpis, steady=[error(struck)]))) == right
 
 
+def test_a_fault_that_struck_nothing_is_no_truth() -> None:
+    case = case_of(ALL, "503 to 10% of registrations")
+    rows = case.judge(result_of(case, registrations([0.004] * 400), steady=[error(0, 0)]))
+    assert outcome(rows) == [True, False, True]
+
+
 def test_messages_that_are_no_attempt_are_taken_off() -> None:
     case = ALL[0]
     judged = judge.failing(Failing(0, ("503",), spent_on="no attempt"))

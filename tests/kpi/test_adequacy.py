@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from math import nan
 
-from imsbench.kpi.adequacy import Limits, all_meet, handled, is_adequate, worst
+import pytest
+
+from imsbench.kpi.adequacy import Handled, Limits, all_meet, handled, is_adequate, worst
 from imsbench.kpi.kpis import StepKpis
 from imsbench.outcome import CallOutcome, Outcome
 from tests.kpi.outcomes import call, failure, success
@@ -83,3 +85,10 @@ def test_single_attempts_are_judged_alike() -> None:
     assert is_adequate(success("deregistration"), LIMITS) is None
     busy = call(expected="busy", answered_at=nan, setup_at=nan, status=486)
     assert is_adequate(busy, LIMITS) is True
+
+
+@pytest.mark.parametrize(("objective", "failed"), [(0.0003, 3), (0.0012, 12), (0.0029, 29)])
+def test_a_share_that_is_the_objective_meets_it(objective: float, failed: int) -> None:
+    assert Handled("registration", 10_000, failed, 0, 1.0).meets(objective)
+    assert not Handled("registration", 10_000, failed, 1, 1.0).meets(objective)
+    assert Handled("registration", 0, 0, 0, 1.0).meets(0.0)

@@ -8,7 +8,7 @@ from math import nan
 
 import pytest
 
-from imsbench.kpi.halves import Halves, disagreements
+from imsbench.kpi.halves import CallTimes, Halves, disagreements
 from imsbench.kpi.sessions import CallSpan
 
 
@@ -73,7 +73,15 @@ def spans(first: int, second: int) -> list[CallSpan]:
 def test_calls_in_progress(first: int, second: int, poisson: bool, steady: bool) -> None:
     made = Halves(middle=100.0)
     made.observe(spans(first, second), 0.0, 200.0)
-    assert (said(made, hold_s=50.0, poisson=poisson) == []) is steady
+    calls = CallTimes(50.0) if poisson else None
+    assert (said(made, calls=calls) == []) is steady
+
+
+def test_times_that_vary_make_calls_wander_more() -> None:
+    made = Halves(middle=100.0)
+    made.observe(spans(100, 121), 0.0, 200.0)
+    assert said(made, calls=CallTimes(50.0))
+    assert not said(made, calls=CallTimes(50.0, variance=2500.0))  # exponential
 
 
 def test_a_step_that_is_not_judged_keeps_nothing() -> None:

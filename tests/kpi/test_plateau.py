@@ -71,3 +71,13 @@ def test_what_was_not_measured_or_not_missed_is_said() -> None:
     unmeasured = [LoadPoint(o, s, 1 - s / o) for o, s in LIMITED]
     assert limit_of(unmeasured, 0.001, 2).resource == "not measured"
     assert limit_of(points((10.0, 10.0)), 0.001, 2).resource == "not found"
+
+
+def test_a_plateau_at_a_busy_machine_is_told_and_not_suspected() -> None:
+    for busy in ({"busiest_cores": 0.85}, {"host_cpu_cores": 1.7}):
+        found = limit_of(points(*LIMITED, **busy), 0.001, 2)
+        assert found.resource == "not found"
+        assert found.evidence.startswith(
+            "Successes stay at 37/s where 40 and 55 attempts/s are offered. "
+        )
+        assert "a limiter is suspected of a plateau where both are below 80%" in found.evidence

@@ -8,9 +8,10 @@ import statistics
 
 import pytest
 
-from imsbench.distribution import Distribution
+from imsbench import profile
+from imsbench.distribution import Distribution, Kind
 from imsbench.kpi.concurrency import Concurrency
-from imsbench.kpi.traffic import Shape, mean_in_progress, standard_error
+from imsbench.kpi.traffic import mean_in_progress, standard_error
 
 
 def test_little() -> None:
@@ -38,13 +39,30 @@ def test_constant_times_against_simulated_traffic(observed_s: float) -> None:
 
 
 @pytest.mark.parametrize("shape", ["uniform", "exponential", "lognormal"])
-def test_other_times_keep_to_their_bound(shape: Shape) -> None:
+def test_other_times_keep_to_their_bound(shape: Kind) -> None:
     measured = statistics.stdev(simulated(shape, 60.0))
-    bound = standard_error(4.0, 3.0, 60.0, shape, 0.8)
+    bound = standard_error(4.0, 3.0, 60.0, variance(shape))
     assert bound * 0.8 < measured < bound * 1.06
 
 
-def simulated(shape: Shape, observed_s: float) -> list[float]:
+def test_no_mean_varies_more_than_an_instant() -> None:
+    assert standard_error(5.0, 90.0, 1.0, 8100.0) == pytest.approx(math.sqrt(450.0))
+
+
+@pytest.mark.parametrize("shape", ["constant", "uniform", "exponential", "lognormal"])
+def test_the_variance_of_each_shape(shape: Kind) -> None:
+    source = random.Random(shape)
+    drawn = [Distribution(shape, 3.0, 0.8).draw(source) for _ in range(200_000)]
+    assert statistics.pvariance(drawn) == pytest.approx(variance(shape), rel=0.05)
+
+
+def variance(shape: Kind) -> float:
+    """Of times of 3 s on average, as a profile has them."""
+    given = {"kind": shape, "mean": "3s", "sigma": 0.8}
+    return profile.Distribution.model_validate(given).variance
+
+
+def simulated(shape: Kind, observed_s: float) -> list[float]:
     """Means of 1,500 windows: Poisson arrivals at 4/s, 3 s each on average."""
     source = random.Random(f"traffic {shape}")
     times = Distribution(shape, 3.0, 0.8)

@@ -19,6 +19,7 @@ from imsbench.report.expected import (
     expected_rx,
 )
 from imsbench.report.parts import CoreResult, EndedCalls, PcrfResult, TargetUsage
+from imsbench.report.result import ThresholdResult
 from imsbench.report.system import host
 from tests.kpi.outcomes import call, refused_call, success
 from tests.report.call_results import EMBEDDED, PROFILE, calls_made, usage
@@ -170,6 +171,20 @@ def test_limits_say_what_was_kept_and_what_was_first_broken() -> None:
     assert row(render(result), "Registration rate")[1] == "100/s kept; none broken"
     result.steps = result.steps[:2]
     assert row(render(result), "Call rate")[1:] == ["—", "not measured: not part of this profile"]
+
+
+def test_a_load_whose_attempts_fail_is_not_kept_for_want_of_a_threshold() -> None:
+    """A threshold on a time says nothing where too little succeeded to have one."""
+    result = calls_made()
+    of_time = ThresholdResult(text="registration_time.p99 < 200ms", state="kept", steps={0: 0.01})
+    result.thresholds = [of_time]
+    assert row(render(result), "Registration rate")[1] == "100/s kept; none broken"
+    assert row(render(result), "Call rate")[1] == "2/s kept; 5/s is the first broken"
+    of_rate = ThresholdResult(
+        text="session_establishment_success_rate >= 50%", state="kept", steps={2: 1.0, 3: 0.9}
+    )
+    result.thresholds = [of_time, of_rate]
+    assert row(render(result), "Call rate")[1] == "5/s kept; none broken"
 
 
 def test_what_a_target_declares_stands_in_its_table_and_is_marked() -> None:

@@ -6,12 +6,13 @@ from typing import get_args
 
 import pytest
 
-from imsbench.profile import Search, SearchProcedure, Span
+from imsbench.profile import ProfileError, Search, SearchProcedure, Span, parse_profile
 from imsbench.run.record import StepRecord
+from imsbench.search.answer import answer
 from imsbench.search.conductor import Conductor
-from imsbench.search.methods import Method
+from imsbench.search.methods import Bracket, Method
 from imsbench.search.plan import make_plan
-from tests.search.targets import FakeTarget, drive, no_reasons, profile
+from tests.search.targets import TEXT, FakeTarget, drive, no_reasons, profile
 
 METHODS: tuple[Method, ...] = get_args(Method)
 TRUTH: dict[SearchProcedure, float] = {
@@ -256,3 +257,68 @@ def test_an_interrupted_search_says_so() -> None:
     source.close()
     assert conductor.outcome == "interrupted"
     assert conductor.trials
+
+
+def test_a_step_without_attempts_ends_the_search_and_broke_nothing() -> None:
+    """Calls that all fail, halved until none is due in a step."""
+    wanted = profile().search.model_copy(update={"duration": 10.0})
+    plan = make_plan(profile().model_copy(update={"search": wanted}), "call", "bisect")
+    conductor = Conductor(plan, no_reasons)
+    drive(conductor, FakeTarget(calls=1e-6))
+    assert (conductor.outcome, conductor.bracket.low) == ("none", None)
+    assert conductor.reason == "A step at 0.03125/s makes no attempt in its 10 s."
+    found = answer(conductor, 2)
+    assert found.broke == "calls_as_planned"
+    assert found.broke_step == conductor.trials[-1].record.step.index
+
+
+@pytest.mark.parametrize("extra", ["steps: 11", "steps: 12", "recovery: 1s"])
+def test_what_was_found_stands_whatever_comes_after_it(extra: str) -> None:
+    """Too few steps for an overload; or a target that does not recover from one."""
+    target = FakeTarget()
+    over: list[bool] = []
+    target.adequate_at = lambda _at: 0.0 if over else 1.0
+    obey = target.obey
+
+    def breaking(order: object) -> StepRecord:
+        record = obey(order)  # type: ignore[arg-type]
+        if extra.startswith("recovery") and record.step.rate > 50.0 and target.now > 400:
+            over.append(True)
+        return record
+
+    target.obey = breaking  # type: ignore[method-assign]
+    conductor, _ = search("cycle", "stepped", target, extra)
+    assert conductor.outcome == "found"
+    assert (conductor.bracket.low, conductor.bracket.high) == (37.0, 38.0)
+    assert any("What comes after an overload is not known: " in r for r in conductor.remarks)
+
+
+def test_an_interval_never_ends_below_where_it_begins() -> None:
+    """After a good step above the interval the method begins anew there, and nothing is good any more."""
+    conductor = Conductor(make_plan(profile(), "cycle", "rfc7502"), no_reasons)
+    target = FakeTarget(registrations=0.5)
+    go_on = conductor._go_on(37.0, 38.0)
+    order = next(go_on, None)
+    while order is not None:
+        try:
+            order = go_on.send(target.obey(order))
+        except StopIteration:
+            order = None
+    assert min(one.rate for one in conductor.trials) == 1.0
+    assert not any(one.met for one in conductor.trials)
+    assert conductor.bracket == Bracket(37.0, 38.0)
+
+
+def test_a_search_by_rfc_7502_wants_a_whole_attempt_per_second() -> None:
+    few = profile().model_copy(
+        update={"search": Search(cycle=Span(start=0.5, increase=0.1, most=0.8))}
+    )
+    with pytest.raises(ProfileError, match=r"search\.cycle\.most: RFC 7502 tries whole attempts"):
+        make_plan(few, "cycle", "rfc7502")
+
+
+def test_re_attaches_beside_calls_are_no_mix_to_search_for() -> None:
+    text = TEXT.replace("- cycle: {{rate: 3/s}}", "- reattach: {{rate: 3/s}}")
+    moving = parse_profile(text.format(search="", count=5000))
+    with pytest.raises(ProfileError, match="re-attaches are not searched for"):
+        make_plan(moving, "mix", "bisect")
