@@ -289,15 +289,47 @@ def listen(port: int, ip_version: int, device: str, backlog: int = 4096) -> sock
     return sock
 
 
-def accept_all(listener: socket.socket, most: int = 64) -> list[tuple[socket.socket, Any]]:
-    """The connections that wait, at most so many; each with its far end's address."""
+class _Spare:
+    """A descriptor kept for connections that there is none for: left waiting, they would be told for ever."""
+
+    def __init__(self) -> None:
+        self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def refuse(self, listener: socket.socket) -> bool:
+        """Take one connection and close it; whether there was one."""
+        os.close(self._descriptor)
+        try:
+            listener.accept()[0].close()
+        except OSError:
+            return False
+        else:
+            return True
+        finally:
+            self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+
+_SPARE = _Spare()
+
+
+def accept_all(
+    listener: socket.socket, most: int = 64, on_refused: Callable[[], object] = lambda: None
+) -> list[tuple[socket.socket, Any]]:
+    """The connections that wait, at most so many; each with its far end's address.
+
+    on_refused: called for each that is closed at once, as no descriptor is left for it.
+    """
     accepted: list[tuple[socket.socket, Any]] = []
     for _ in range(most):
         try:
             sock, address = listener.accept()
         except BlockingIOError:
             break
-        except ConnectionAbortedError:
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                continue  # the connection's own end, told here (accept(2))
+            if not _SPARE.refuse(listener):
+                break
+            on_refused()
             continue
         sock.setblocking(False)
         accepted.append((sock, address))

@@ -135,7 +135,7 @@ class Connections:
         self._loop.add_reader(listener.fileno(), lambda: on_ready(listener))
 
     def _accept(self, listener: socket.socket) -> None:
-        for sock, remote in accept_all(listener):
+        for sock, remote in accept_all(listener, on_refused=self._count_refused):
             # The wildcard listener serves all phones: the local address tells which.
             endpoint = self._find_endpoint(sock.getsockname()[0])
             if endpoint is None:
@@ -149,11 +149,14 @@ class Connections:
 
     def _refuse_clear(self, listener: socket.socket) -> None:
         """A connection to port_us outside the SAs: the target's defect, never served."""
-        for sock, _remote in accept_all(listener):
+        for sock, _remote in accept_all(listener, on_refused=self._count_refused):
             self._events["clear_connection_to_port_us_by_target"] += 1
             # By RST: a FIN would leave a state whose later acknowledgements have no SA to go by.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
             sock.close()
+
+    def _count_refused(self) -> None:
+        self._events["accept_without_descriptor"] += 1
 
     def _adopt(self, sock: socket.socket, endpoint: Endpoint, state: State) -> Connection:
         connection = Connection(

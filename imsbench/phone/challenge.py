@@ -59,7 +59,7 @@ class RegisterAttempt:
         """Security-Client of the REGISTER under way."""
         self.verify: tuple[str, ...] = registration.security_verify
         """Security-Verify of the REGISTER under way."""
-        self.channel = phone.signalling
+        self.channel = phone.clear or phone.signalling
         """Where the next REGISTER goes."""
         self.sas: SaSet | None = None
         """A new SA set, installed and not yet confirmed by a 200."""
@@ -149,6 +149,7 @@ async def _answer_challenge(work: RegisterAttempt, reply: Response) -> tuple[Res
         return await work.send("resynchronisation", authorization), authorization
     if work.client:
         await _agree(work, reply, result)
+    work.registration.realm = challenge.realm
     work.registration.nonce = challenge.nonce
     work.registration.response = authorization.partition(',response="')[2].partition('"')[0]
     return await work.send("answer", authorization), authorization
@@ -193,16 +194,18 @@ async def _agree(work: RegisterAttempt, reply: Response, keys: AkaResult) -> Non
     outcome.stage = "sa"
     if work.sas is not None:
         # The same offer agreed upon anew, with other keys: its SPIs are ours, so the first set goes.
-        await Close(phone.client, 0.0)
+        await Close(work.channel, 0.0)
         await Unprotect(work.sas)
-    elif phone.sas is not None:
-        phone.older = (phone.sas, phone.client)
     await Protect(sas)
     text = f"SAs {sas.alg}/{sas.ealg}, port_uc {sas.port_uc} -> port_ps {sas.port_ps}"
     outcome.ladder.append(LadderLine(reply.at, "--", text))
-    work.sas = phone.sas = sas
-    work.verify = tuple(values)
-    work.channel = phone.client = phone.protected_channel(sas)
+    work.sas, work.verify = sas, tuple(values)
+    work.channel = phone.protected_channel(sas)
+    if phone.registration is None:
+        phone.sas, phone.client = sas, work.channel
+    else:
+        # Until its 200 only the REGISTER goes there (TS 24.229 §5.1.1.5.1): calls stay where they are.
+        phone.newer = sas, work.channel
 
 
 def _min_expires(reply: Response) -> int:

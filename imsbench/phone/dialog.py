@@ -151,9 +151,10 @@ def security(phone: Phone) -> list[Header]:
     """What every protected request but ACK and CANCEL carries (TS 24.229 §5.1.1.5, RFC 3329 §2.4)."""
     registration, settings = phone.registration, phone.network.settings
     headers: list[Header] = []
-    if phone.sas is not None and registration is not None:
-        headers += [("require", "sec-agree"), ("proxy-require", "sec-agree")]
-        headers += [("security-verify", value) for value in registration.security_verify]
+    if phone.sas is None or registration is None:
+        return headers
+    headers += [("require", "sec-agree"), ("proxy-require", "sec-agree")]
+    headers += [("security-verify", value) for value in registration.security_verify]
     if settings.access_network_info:
         headers.append(("p-access-network-info", settings.access_network_info))
     return headers

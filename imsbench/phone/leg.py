@@ -20,6 +20,7 @@ from imsbench.phone.actions import (
     Incoming,
     Next,
     Send,
+    TransportError,
 )
 from imsbench.phone.dialog import Dialog, dialog_request, target_of
 from imsbench.phone.phone import Phone
@@ -134,8 +135,12 @@ class Leg:
 
     @property
     def channel(self) -> Channel:
-        """Where this side's requests go."""
-        return self.phone.signalling
+        """Where this side's requests go; TransportError if the phone's registration has gone."""
+        try:
+            return self.phone.signalling
+        except TransportError as lost:
+            lost.at = self.now
+            raise
 
     def count(self, what: str) -> None:
         """One more event of this name."""

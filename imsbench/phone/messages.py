@@ -108,9 +108,9 @@ def subscribe_request(
         ("accept", "application/reginfo+xml"),
         ("expires", str(expires_s)),
     ]
-    if settings.access_network_info:
-        headers.append(("p-access-network-info", settings.access_network_info))
     if phone.sas is not None:
+        if settings.access_network_info:
+            headers.append(("p-access-network-info", settings.access_network_info))
         headers.append(("require", "sec-agree"))
         headers.append(("proxy-require", "sec-agree"))
         headers.extend(("security-verify", value) for value in registration.security_verify)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import inf, nan
 from typing import Literal
 
-from imsbench.phone.actions import Accept, Channel, Incoming, UdpPorts
+from imsbench.phone.actions import Accept, Channel, Incoming, TransportError, UdpPorts
 from imsbench.protocol.aka import SqnWindow
 from imsbench.protocol.secagree import Mechanism, SaSet
 from imsbench.subscriber import Population, Subscriber
@@ -144,8 +144,10 @@ class Registration:
     """Service-Route entries of the 200, in order (RFC 3608)."""
     impu: str = ""
     """Default public identity: the first P-Associated-URI entry (TS 24.229 §5.1.1.2.1)."""
+    realm: str = ""
+    """Realm of the last challenge."""
     nonce: str = ""
-    """Nonce of the last challenge."""
+    """Its nonce."""
     response: str = ""
     """Digest response given to it."""
     refresh_at: float = nan
@@ -190,7 +192,7 @@ class Phone:
     """One phone: one subscriber, one IP address."""
 
     __slots__ = (
-        "_port_index", "address", "clear", "client", "deregistering", "n", "network", "older",
+        "_port_index", "address", "clear", "client", "deregistering", "n", "network", "newer",
         "registration", "sas", "subscription", "timer_at", "window",
     )  # fmt: skip
 
@@ -210,8 +212,8 @@ class Phone:
         """Connection to the unprotected port; without IPsec the only one."""
         self.client: Channel | None = None
         """Connection port_uc -> port_ps."""
-        self.older: tuple[SaSet, Channel | None] | None = None
-        """The SA set before the one in use, until the new one is confirmed (TS 33.203 §7.4)."""
+        self.newer: tuple[SaSet, Channel] | None = None
+        """The SA set that a refresh has agreed upon, until its 200 (TS 33.203 §7.4)."""
         self.deregistering = False
         """Whether it is ending its registration itself."""
         self.window: SqnWindow | None = None
@@ -230,11 +232,18 @@ class Phone:
 
     @property
     def signalling(self) -> Channel:
-        """Where its requests go now: inside the SAs if there are any."""
-        channel = self.client or self.clear
-        if channel is None:
-            channel = self.clear = self.clear_channel()
-        return channel
+        """Where its requests go now: inside the SAs, if the phone has IPsec at all.
+
+        TransportError where they have gone with its registration, under a call: outside them only a
+        REGISTER may leave (TS 33.203 §7.1).
+        """
+        if self.client is not None:
+            return self.client
+        if self.network.settings.ipsec:
+            raise TransportError("registration lost", "the phone has no security association left")
+        if self.clear is None:
+            self.clear = self.clear_channel()
+        return self.clear
 
     @property
     def contact_port(self) -> int:
@@ -267,8 +276,11 @@ class Phone:
         """
         settings = self.network.settings
         spi_c, spi_s = self.network.spi_pair()
-        port_c = settings.port_uc_first + self._port_index
-        self._port_index = (self._port_index + 1) % settings.port_uc_count
+        in_use = {one.port_uc for one in (self.sas, self.newer and self.newer[0]) if one}
+        port_c = 0
+        while not port_c or port_c in in_use:  # the ring is longer than what is in use
+            port_c = settings.port_uc_first + self._port_index
+            self._port_index = (self._port_index + 1) % settings.port_uc_count
         return [
             Mechanism(alg, ealg, spi_c, spi_s, port_c, settings.port_us)
             for alg, ealg in settings.mechanisms

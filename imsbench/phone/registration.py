@@ -54,8 +54,9 @@ async def reregister(phone: Phone, outcome: Outcome) -> None:
     _accept(work, reply)
     if outcome.challenges:
         network.events["challenged_refreshes"] += 1
-    if phone.older is not None:
-        (sas, client), phone.older = phone.older, None
+    if phone.newer is not None and phone.sas is not None:
+        sas, client = phone.sas, phone.client
+        (phone.sas, phone.client), phone.newer = phone.newer, None
         timeout_s, settle_s = (
             network.settings.close_timeout_s,
             network.settings.transaction_timeout_s,
@@ -102,17 +103,16 @@ async def abandon(phone: Phone, close_timeout_s: float = 0.0, *, silently: bool 
     sas, phone.sas = phone.sas, None
     client, phone.client = phone.client, None
     clear, phone.clear = phone.clear, None
-    older, phone.older = phone.older, None
-    if older is not None:
-        await Close(older[1], close_timeout_s, silently=silently)
+    newer, phone.newer = phone.newer, None
+    if newer is not None:
+        await Close(newer[1], close_timeout_s, silently=silently)
     if client is not None:
         await Close(client, close_timeout_s, phone, silently=silently)
     if clear is not None:
         await Close(clear, close_timeout_s, phone, silently=silently)
-    if older is not None:
-        await Unprotect(older[0])
-    if sas is not None:
-        await Unprotect(sas)
+    for one in (sas, newer and newer[0]):
+        if one:
+            await Unprotect(one)
 
 
 def _accept(work: RegisterAttempt, reply: Response) -> None:
@@ -164,7 +164,7 @@ def _granted(phone: Phone, reply: Response) -> int | None:
 def _refresh_authorization(subscriber: Subscriber, registration: Registration) -> str:
     return refresh_authorization(
         subscriber.impi,
-        subscriber.domain,
+        registration.realm or subscriber.domain,
         f"sip:{subscriber.domain}",
         registration.nonce,
         registration.response,

@@ -30,10 +30,11 @@ async def subscribe_reg_event(phone: Phone, outcome: Outcome) -> None:
     subscription = Subscription(network.identifier(), network.identifier(), registration.impu)
     phone.subscription = subscription
     await _subscribe(phone, outcome, subscription)
-    if subscription.notify_at != subscription.notify_at:  # NaN: not yet
+    now, until = outcome.ended_at, outcome.ended_at + network.settings.transaction_timeout_s
+    while subscription.notify_at != subscription.notify_at:  # NaN: not yet, or none that is one
         outcome.stage = "notify"
         try:
-            await Receive(subscription.call_id, network.settings.transaction_timeout_s)
+            now = await Receive(subscription.call_id, max(0.001, until - now))
         except Timeout as problem:
             raise Rejected("no notify", "200, but no NOTIFY", problem.at, 200) from problem
     outcome.notify_at = subscription.notify_at

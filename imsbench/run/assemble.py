@@ -172,6 +172,9 @@ def _step_reasons(profile: Profile, record: StepRecord, health: list[WorkerHealt
     drops["calls that found no idle pair of phones"] = sum(part.without_pair for part in health)
     if record.recovery is not None:
         drops["phones that the storm did not reach"] = record.recovery.not_lost
+    drops["connections closed for want of a file descriptor"] = record.counters.get(
+        "accept_without_descriptor", 0
+    )
     drops["attempts not over when the drain was"] = sum(part.unfinished for part in health)
     verdict = judge_step(
         record.kpis,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
+import resource
 import select
 import socket
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -76,3 +79,24 @@ def test_what_is_accepted_sends_at_once() -> None:
         ((near, _),) = accept_all(listener)
         with near:
             assert near.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_without_a_descriptor_a_connection_is_closed_and_counted() -> None:
+    refused: list[bool] = []
+    with listen(0, 4, "") as listener, socket.socket() as far:
+        far.settimeout(5.0)
+        far.connect(("127.0.0.1", listener.getsockname()[1]))
+        held, limits = [], resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(200, limits[1]), limits[1]))
+        try:
+            with suppress(OSError):
+                while True:
+                    held.append(os.open(os.devnull, os.O_RDONLY))
+            assert accept_all(listener, on_refused=lambda: refused.append(True)) == []
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            for descriptor in held:
+                os.close(descriptor)
+        assert refused == [True]
+        assert far.recv(1) == b""
+        assert accept_all(listener) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -306,6 +307,29 @@ def test_the_network_drops_the_call() -> None:
     )
     assert outcome.released_at - outcome.answered_at == pytest.approx(2.0, abs=0.02)
     assert pair.over
+
+
+def test_a_call_whose_phone_loses_its_registration_ends_without_a_word_in_clear() -> None:
+    """TS 33.203 §7.1: its BYE has no association to leave by."""
+    pair = Pair(plan())
+    network = pair.caller.phone.network
+
+    def lose(_: object) -> None:
+        network.settings = replace(network.settings, ipsec=True)
+        pair.caller.phone.client = pair.caller.phone.clear = None
+
+    def answered(pair: Pair, name: str, message: Request | Response) -> bool:
+        if isinstance(message, Request) and message.method == "ACK":
+            pair.at(0.5, lose, None)
+        return True
+
+    pair.hook = answered
+    pair.run()
+    outcome = pair.outcome
+    assert (outcome.cause, outcome.dropped) == ("registration lost", True)
+    assert outcome.ended_at > outcome.answered_at
+    assert pair.caller.done
+    assert not any("BYE" in line for line in pair.ladder)
 
 
 def test_what_overtakes_an_answer_is_once_in_the_ladder_and_handled_behind_it() -> None:

@@ -157,7 +157,7 @@ def test_every_refresh_may_be_challenged_over_a_new_agreement() -> None:
         ]  # fmt: skip
         assert phone.sas is not None
         assert phone.sas is not old
-        assert phone.older is None
+        assert phone.newer is None
     assert phone.network.events["challenged_refreshes"] == 3
 
 

@@ -10,7 +10,7 @@ import pytest
 from imsbench.phone.actions import Timeout, TransportError
 from imsbench.phone.phone import MAX_SHARED_TEXTS, refresh_delay
 from imsbench.phone.registration import deregister, register, reregister
-from imsbench.protocol.aka import Milenage, check_auts
+from imsbench.protocol.aka import Milenage, check_auts, make_nonce
 from imsbench.protocol.digest import check_response, parse_digest
 from imsbench.protocol.secagree import parse_security
 from imsbench.protocol.sip import parse_message, serialize_message
@@ -358,10 +358,15 @@ def test_a_challenged_refresh_makes_a_new_set_beside_the_old() -> None:
     phone = registered()
     hand = Hand(phone, reregister, "reregistration")
     hand.sqn = 1 << 12
+    offered = phone.signalling, phone.registration and phone.registration.security_verify
     hand.challenge(("security-server", SECURITY_SERVER.replace("port-c=40001", "port-c=40002")))
-    assert phone.older is not None
+    assert phone.newer is not None
     assert hand.exchange.channel.local_port == 20_001
+    # Until the 200 whatever else the phone sends goes inside the old set, and says so.
+    assert phone.signalling.local_port == 20_000
+    assert offered == (phone.signalling, phone.registration and phone.registration.security_verify)
     hand.accept()
+    assert phone.signalling.local_port == 20_001
     assert hand.outcome.succeeded
     assert hand.ladder == [
         "-> REGISTER protected",  # over the old set
@@ -372,7 +377,7 @@ def test_a_challenged_refresh_makes_a_new_set_beside_the_old() -> None:
         "settle, close",  # transactions on the old set end there (TS 33.203 §7.4)
         "unprotect 20000",
     ]
-    assert phone.older is None
+    assert phone.newer is None
 
 
 def test_a_refresh_that_fails_after_the_challenge_leaves_both_sets_to_abandon() -> None:
@@ -423,3 +428,42 @@ def test_every_request_is_well_formed() -> None:
 )
 def test_refresh_600_s_before_expiry_or_at_half(expires_s: float, delay_s: float) -> None:
     assert refresh_delay(expires_s) == delay_s
+
+
+def test_the_ring_of_client_ports_skips_the_one_in_use() -> None:
+    """64 refreshes without a challenge, each of which offers a port."""
+    phone = registered()
+    for _ in range(63):
+        Hand(phone, reregister, "reregistration").accept()
+    hand = Hand(phone, reregister, "reregistration")
+    offer = parse_security(hand.expect("REGISTER").get_all("security-client"))[0]
+    assert phone.sas is not None
+    assert phone.sas.port_uc == 20_000
+    assert offer.port_c == 20_001
+
+
+def test_a_refresh_names_the_realm_of_the_challenge() -> None:
+    phone = make_phone()
+    hand = Hand(phone, register)
+    vector = hand.vector()
+    nonce = make_nonce(vector.rand, vector.autn)
+    text = f'Digest realm="another.example",nonce="{nonce}",algorithm=AKAv1-MD5,qop="auth"'
+    hand.answer(401, ("www-authenticate", text), SERVER)
+    hand.accept()
+    for flow in (reregister, deregister):
+        hand = Hand(phone, flow, "reregistration")
+        given = parse_digest(hand.expect("REGISTER").get("authorization") or "")
+        assert given["realm"] == "another.example"
+        if flow is reregister:
+            hand.accept()
+
+
+def test_without_its_associations_a_phone_sends_nothing_in_clear() -> None:
+    phone = registered()
+    phone.client = None
+    with pytest.raises(TransportError, match="registration lost"):
+        _ = phone.signalling
+    phone.clear = phone.clear_channel()  # of a registration that is being made
+    with pytest.raises(TransportError, match="registration lost"):
+        _ = phone.signalling
+    assert not registered(ipsec=False).signalling.protected

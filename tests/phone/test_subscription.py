@@ -84,6 +84,22 @@ def test_the_notify_may_come_before_the_200() -> None:
     assert phone.subscription.route_set == (f"<sip:{PCSCF}:5063;lr>",)
 
 
+def test_a_request_of_the_dialog_that_is_no_notify_is_none() -> None:
+    """A NOTIFY with a body that is no reginfo is refused: then the wait goes on, and ends in time."""
+    phone = registered()
+    hand = Hand(phone, subscribe_reg_event, "subscription")
+    hand.answer(200, FAR, ("expires", "3600"))
+    bad = notify(phone, body=b"not xml")
+    assert answer(phone, bad, hand.now, protected=True).status == 400
+    hand.receive()
+    assert isinstance(hand.action, Receive)
+    assert hand.action.timeout_s == pytest.approx(32.0 - 0.010)
+    assert answer(phone, notify(phone, cseq=2), hand.now + 0.01, protected=True).status == 200
+    hand.receive()
+    assert hand.outcome.succeeded
+    assert hand.outcome.notify_at > hand.outcome.ended_at
+
+
 def test_no_notify_is_a_failure_of_its_own() -> None:
     hand = Hand(registered(), subscribe_reg_event, "subscription")
     hand.answer(200, FAR, ("expires", "3600"))
