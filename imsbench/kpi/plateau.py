@@ -58,10 +58,12 @@ def limit_of(points: Sequence[LoadPoint], objective: float, host_cpus: int) -> L
 
     host_cpus: processors of the target's machine.
     """
-    over = sorted((p for p in points if p.inadequate > objective), key=lambda p: p.offered)
+    over = [p for p in points if p.inadequate > objective]
     if not over:
         return Limit("not found", "No load missed the objective.")
-    first = over[0]
+    # Of steps at the same load the one at the idlest machine: what was missed there, it was not for want
+    # of processors, whatever else kept them busy during another.
+    first = min(over, key=lambda p: (p.offered, p.host_cpu_cores or 0.0))
     if first.cpu_cores is None or first.host_cpu_cores is None:
         return Limit("not measured", "The target's processors were not measured.")
     used = f"{first.cpu_cores:.2f} of {host_cpus} cores used by the target"

@@ -81,3 +81,10 @@ def test_a_plateau_at_a_busy_machine_is_told_and_not_suspected() -> None:
             "Successes stay at 37/s where 40 and 55 attempts/s are offered. "
         )
         assert "a limiter is suspected of a plateau where both are below 80%" in found.evidence
+
+
+def test_of_steps_at_one_load_the_one_at_the_idlest_machine_tells() -> None:
+    busy = points(*LIMITED[:3], host_cpu_cores=1.9)
+    found = limit_of([*busy, *points(*LIMITED[2:])], 0.001, 2)
+    assert found.resource == "limiter suspected"
+    assert limit_of([*busy, *points(LIMITED[3])], 0.001, 2).resource == "not found"
