@@ -7,7 +7,6 @@ other), and everything else is put aside for later.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -22,12 +21,11 @@ from imsbench.phone.actions import (
     Send,
 )
 from imsbench.phone.dialog import Dialog, dialog_request, target_of
+from imsbench.phone.endings import Released, warning
 from imsbench.phone.phone import Phone
-from imsbench.protocol.sdp import Sdp, SdpError, parse_sdp, serialize_sdp, with_status
+from imsbench.protocol.sdp import Sdp, SdpError, fits, parse_sdp, serialize_sdp, with_status
 from imsbench.protocol.sip import Header, Request, Response, response_to
 
-_RX = re.compile(r'"Rx\b')
-"""The beginning of a Warning's text (RFC 3261 §20.43)."""
 SDP_TYPE: Header = ("content-type", "application/sdp")
 
 
@@ -83,28 +81,6 @@ class CallPlan:
     """What the caller offered, for the called phone to compare; None: not checked."""
     answer: Sdp | None = None
     """What the called phone answered last, for the caller to compare; None: not checked."""
-
-
-class Failed(Exception):
-    """The call is over without success."""
-
-    def __init__(self, stage: str, cause: str, detail: str, at: float) -> None:
-        super().__init__(stage, cause, detail)
-        self.stage = stage
-        self.cause = cause
-        """A few fixed words, or a status; empty: it ended as its plan wants."""
-        self.detail = detail
-        self.at = at
-
-
-class Released(Exception):
-    """The far side, or the network, ended the call."""
-
-    def __init__(self, at: float, reason: str) -> None:
-        super().__init__(reason)
-        self.at = at
-        self.reason = reason
-        """Value of the BYE's Reason header (RFC 3326); empty from a phone that hung up."""
 
 
 class Leg:
@@ -261,24 +237,38 @@ class Leg:
             return
         self._retarget(incoming.request)
         action = await self._answer_offer(incoming, repeat=True)
-        await self.await_ack(action, incoming.request.cseq)
+        ack = await self.await_ack(action, incoming.request.cseq)
+        if not incoming.request.body and self.local_sdp is not None:
+            self.take_answer_of_ack(ack)
 
     async def _answer_offer(self, incoming: Incoming, *, repeat: bool = False) -> Send:
-        """200 with the answer to its offer, or without SDP to a request that has none."""
+        """200 with the answer to its offer; to a re-INVITE without one, with an offer (RFC 3261 §14.2).
+
+        An offer that comes before this side has given its own first description is too early: 500
+        (RFC 3311 §5.2, RFC 3261 §14.2).
+        """
         request = incoming.request
         headers: list[Header] = []
         expires = request.get("session-expires")
         if expires:
             headers.append(("session-expires", expires))  # RFC 4028 §9
-        if not request.body:
+        if not request.body and request.method != "INVITE":
             return await self.reply(incoming, 200, "OK", headers=headers, repeat=repeat)
-        try:
-            offer = parse_sdp(request.body)
-        except SdpError as problem:
-            self.count("bad_sdp")
-            return await self.reply(incoming, 488, f"Not Acceptable Here: {problem}"[:60])
-        self.remote_sdp = offer
-        body = serialize_sdp(self.answer_to(offer))
+        if self.local_sdp is None:
+            self.count("offer_too_early")
+            wait = ("retry-after", str(self.phone.network.random.randrange(11)))
+            return await self.reply(incoming, 500, "Server Internal Error", headers=[wait])
+        if request.body:
+            try:
+                offer = parse_sdp(request.body)
+            except SdpError as problem:
+                self.count("bad_sdp")
+                why = [warning(str(problem))]
+                return await self.reply(incoming, 488, "Not Acceptable Here", headers=why)
+            self.remote_sdp = offer
+            body = serialize_sdp(self.answer_to(offer))
+        else:
+            body = serialize_sdp(self.local_sdp)  # the same again keeps its version (RFC 3264 §8)
         return await self.reply(
             incoming, 200, "OK", headers=[*headers, SDP_TYPE], body=body, repeat=repeat
         )
@@ -298,8 +288,19 @@ class Leg:
         self.local_sdp = with_status(self.local_sdp, qos, direction=direction)
         return self.local_sdp
 
-    async def await_ack(self, action: Send, cseq: int) -> None:
-        """Wait for the ACK to a 2xx of ours (RFC 3261 §13.3.1.4); FlowError if it never comes."""
+    def take_answer_of_ack(self, ack: Incoming) -> str:
+        """The answer to the offer in our 2xx (RFC 3261 §13.2.2.4); why it is none, or ""."""
+        assert self.local_sdp is not None
+        try:
+            answer = parse_sdp(ack.request.body)
+        except SdpError as problem:
+            self.count("bad_sdp")
+            return str(problem)
+        self.remote_sdp = answer
+        return fits(self.local_sdp, answer)
+
+    async def await_ack(self, action: Send, cseq: int) -> Incoming:
+        """The ACK to a 2xx of ours (RFC 3261 §13.3.1.4); FlowError if it never comes."""
         aside: list[Event] = []
         try:
             while True:
@@ -307,7 +308,7 @@ class Leg:
                 if isinstance(event, Incoming) and event.request.method == "ACK":
                     if event.request.cseq == cseq:
                         action.settled = True
-                        return
+                        return event
                     self.count("ack_out_of_turn")
                 elif isinstance(event, Ended) and event.send is action:
                     raise event.error
@@ -357,18 +358,3 @@ class Leg:
         if sent_at != sent_at:  # NaN: it waits for its connection
             sent_at = action.started_at
         self.ladder.append(LadderLine(sent_at, "->", text, protected))
-
-
-def refused(stage: str, response: Response) -> Failed:
-    """The failure that a final response is, with what it says of itself (RFC 3326).
-
-    A 5xx whose Warning speaks of Rx says that no resources were authorised: that is the cause then.
-    """
-    said = [f"{response.status} {response.reason}"]
-    said += [
-        f"{name}: {value}" for name, value in response.headers if name in ("reason", "warning")
-    ]
-    cause = str(response.status)
-    if 500 <= response.status < 600 and _RX.search(response.get("warning") or ""):
-        cause = "Rx"
-    return Failed(stage, cause, "; ".join(said), response.at)

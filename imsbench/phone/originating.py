@@ -20,7 +20,8 @@ from imsbench.phone.dialog import (
     dialog_request,
     invite_request,
 )
-from imsbench.phone.leg import SDP_TYPE, CallPlan, Failed, Leg, Released, refused
+from imsbench.phone.endings import Failed, Released, refused
+from imsbench.phone.leg import SDP_TYPE, CallPlan, Leg
 from imsbench.phone.phone import Phone
 from imsbench.phone.talking import CallingLeg
 from imsbench.protocol.sdp import (

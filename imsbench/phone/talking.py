@@ -5,7 +5,8 @@ from __future__ import annotations
 from imsbench.outcome import CallOutcome
 from imsbench.phone.actions import Ended, Incoming
 from imsbench.phone.dialog import Dialog, dialog_of_response, dialog_request
-from imsbench.phone.leg import SDP_TYPE, CallPlan, Failed, Leg, refused
+from imsbench.phone.endings import Failed, refused
+from imsbench.phone.leg import SDP_TYPE, CallPlan, Leg
 from imsbench.phone.phone import Phone
 from imsbench.protocol.sdp import (
     SdpError,

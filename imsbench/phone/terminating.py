@@ -9,11 +9,20 @@ from __future__ import annotations
 from imsbench.outcome import LadderLine
 from imsbench.phone.actions import Ended, FlowError, Incoming, Send
 from imsbench.phone.dialog import dialog_of_request
-from imsbench.phone.leg import SDP_TYPE, CallPlan, Failed, Leg, Released, refused
+from imsbench.phone.endings import Failed, Released, refused, warning
+from imsbench.phone.leg import SDP_TYPE, CallPlan, Leg
 from imsbench.phone.messages import contact
 from imsbench.phone.phone import Phone
 from imsbench.protocol.address import parse_name_addr
-from imsbench.protocol.sdp import Sdp, SdpError, make_answer, parse_sdp, same_session, serialize_sdp
+from imsbench.protocol.sdp import (
+    Sdp,
+    SdpError,
+    make_answer,
+    make_offer,
+    parse_sdp,
+    same_session,
+    serialize_sdp,
+)
 from imsbench.protocol.sip import Header, Request
 
 
@@ -77,6 +86,7 @@ class _Callee(Leg):
         self.side.reached_at = incoming.at
         self.dialog = dialog_of_request(request, self._tag)
         await self.reply(incoming, 100, "Trying")
+        await self._read_offer(incoming)
         self._check(request)
         refusal = {"busy": (486, "Busy Here"), "rejected": (603, "Decline")}.get(self.plan.expected)
         if refusal is not None:
@@ -85,6 +95,8 @@ class _Callee(Leg):
         if self.plan.settings.ringing or self.plan.ring_s:
             await self._ring(incoming)
         await self._wait_ringing(incoming)
+        if self._offer is None:
+            self.local_sdp = self._own_offer()
         body, headers = b"", [("contact", self._contact())]
         if not reserved and self.local_sdp is not None:
             body, headers = serialize_sdp(self.local_sdp), [*headers, SDP_TYPE]
@@ -92,8 +104,10 @@ class _Callee(Leg):
             incoming, 200, "OK", to_tag=self._tag, headers=headers, body=body, repeat=True
         )
         self.stage = "ack"
-        await self.await_ack(action, request.cseq)
+        ack = await self.await_ack(action, request.cseq)
         self.dialog.confirmed = True
+        if self._offer is None and (why := self.take_answer_of_ack(ack)):
+            self.side.wrong = self.side.wrong or f"SDP of the ACK: {why}"
 
     async def talk(self) -> None:
         """From the ACK to the end of the call."""
@@ -123,14 +137,26 @@ class _Callee(Leg):
     def _contact(self) -> str:
         return contact(self.phone, self.phone.subscriber.imsi)
 
+    async def _read_offer(self, invite: Incoming) -> None:
+        """The INVITE's offer, if it has one; what cannot be read is refused (RFC 3261 §13.3.1.3)."""
+        if not invite.request.body:
+            return
+        try:
+            self._offer = parse_sdp(invite.request.body)
+        except SdpError as problem:
+            self.side.wrong = f"SDP of the INVITE: {problem}"
+            self.count("bad_sdp")
+            await self._refuse(invite, 488, "Not Acceptable Here", [warning(str(problem))])
+
+    def _own_offer(self) -> Sdp:
+        """The offer of the 2xx to an INVITE without one (RFC 3261 §13.2.1): nothing to be reserved."""
+        session_id = str(1 + self.phone.network.random.getrandbits(31))
+        port = self.plan.settings.media_port
+        return make_offer(self.phone.address, port, session_id, preconditions=False)
+
     def _check(self, invite: Request) -> None:
         """Is this the call that was made? Caller identity (TS 24.229 §5.2.6.3), SDP as it was sent."""
         plan, side = self.plan, self.side
-        try:
-            self._offer = parse_sdp(invite.body) if invite.body else None
-        except SdpError as problem:
-            side.wrong = f"SDP of the INVITE: {problem}"
-            return
         shown = _asserted(invite)
         sent, offer = plan.offer, self._offer
         if plan.caller_impu and plan.caller_impu not in shown:
@@ -143,14 +169,14 @@ class _Callee(Leg):
         settings = self.plan.settings
         request = incoming.request
         if self._offer is None:
-            return True  # an INVITE without an offer: this phone has none to make either
+            return False  # then the 2xx has this phone's, without preconditions to be met before
         session_id = str(1 + self.phone.network.random.getrandbits(31))
         try:
             self.local_sdp = self.plan.answer = make_answer(
                 self._offer, self.phone.address, settings.media_port, session_id, 1
             )
         except SdpError as problem:
-            await self._refuse(incoming, 488, f"Not Acceptable Here: {problem}"[:60])
+            await self._refuse(incoming, 488, "Not Acceptable Here", [warning(str(problem))])
         supported = {v.lower() for v in request.values("supported") + request.values("require")}
         wanted = any(media.qos is not None for media in self._offer.media)
         if "100rel" not in supported or not (wanted and "precondition" in supported):
@@ -240,9 +266,11 @@ class _Callee(Leg):
                 action.settled = True
             await self._refuse(invite, 487, "Request Terminated")
 
-    async def _refuse(self, incoming: Incoming, status: int, reason: str) -> None:
+    async def _refuse(
+        self, incoming: Incoming, status: int, reason: str, headers: list[Header] | None = None
+    ) -> None:
         """A final failure response; over when its ACK has come (RFC 3261 §17.2.1)."""
-        await self.reply(incoming, status, reason, to_tag=self._tag)
+        await self.reply(incoming, status, reason, to_tag=self._tag, headers=headers)
         at = incoming.at
         while True:
             event = await self.next_event(self.plan.settings.transaction_timeout_s)

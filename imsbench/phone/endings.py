@@ -1,0 +1,53 @@
+"""How a call ends otherwise than by its own plan: failures, releases, and what was said of them."""
+
+from __future__ import annotations
+
+import re
+
+from imsbench.protocol.sip import Header, Response
+
+_RX = re.compile(r'"Rx\b')
+"""The beginning of a Warning's text (RFC 3261 §20.43)."""
+
+
+class Failed(Exception):
+    """The call is over without success."""
+
+    def __init__(self, stage: str, cause: str, detail: str, at: float) -> None:
+        super().__init__(stage, cause, detail)
+        self.stage = stage
+        self.cause = cause
+        """A few fixed words, or a status; empty: it ended as its plan wants."""
+        self.detail = detail
+        self.at = at
+
+
+class Released(Exception):
+    """The far side, or the network, ended the call."""
+
+    def __init__(self, at: float, reason: str) -> None:
+        super().__init__(reason)
+        self.at = at
+        self.reason = reason
+        """Value of the BYE's Reason header (RFC 3326); empty from a phone that hung up."""
+
+
+def warning(text: str) -> Header:
+    """A Warning of this phone (RFC 3261 §20.43): 399, miscellaneous."""
+    quoted = text.replace("\\", "/").replace('"', "'")
+    return "warning", f'399 imsbench "{quoted}"'
+
+
+def refused(stage: str, response: Response) -> Failed:
+    """The failure that a final response is, with what it says of itself (RFC 3326).
+
+    A 5xx whose Warning speaks of Rx says that no resources were authorised: that is the cause then.
+    """
+    said = [f"{response.status} {response.reason}"]
+    said += [
+        f"{name}: {value}" for name, value in response.headers if name in ("reason", "warning")
+    ]
+    cause = str(response.status)
+    if 500 <= response.status < 600 and _RX.search(response.get("warning") or ""):
+        cause = "Rx"
+    return Failed(stage, cause, "; ".join(said), response.at)

@@ -1,0 +1,146 @@
+"""Offers and answers within calls, whatever the network makes of them (RFC 3261 §13.2.1, §14; RFC 3264)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from imsbench.protocol.sdp import make_answer, parse_sdp, serialize_sdp
+from imsbench.protocol.sip import Header, Request, Response
+from tests.phone.pair import CALL_ID, Pair, Side
+from tests.phone.test_call import plan
+
+OFFER = (
+    b"v=0\r\no=- 77 5 IN IP4 198.19.0.10\r\ns=-\r\nc=IN IP4 198.19.0.10\r\nt=0 0\r\n"
+    b"m=audio 40000 RTP/AVP 0\r\n"
+)
+
+
+def ask(
+    pair: Pair, to: Side, method: str, body: bytes, cseq: int, *headers: Header, after_s: float = 0
+) -> None:
+    """A request of the network inside the call."""
+    branch = f"z9hG4bKask{cseq}{method}"
+    common = [
+        ("via", f"SIP/2.0/TCP net;branch={branch}"), ("from", "<sip:n>;tag=n"),
+        ("to", "<sip:p>;tag=p"), ("call-id", CALL_ID), ("cseq", f"{cseq} {method}"), *headers,
+    ]  # fmt: skip
+    request = Request(method, "sip:x", common, body, branch=branch, call_id=CALL_ID, cseq=cseq)
+    pair.at(after_s, to.read, request)
+
+
+def is_invite(message: Request | Response) -> bool:
+    """Whether it is an INVITE that begins a call."""
+    return (
+        isinstance(message, Request)
+        and message.method == "INVITE"
+        and "tag=" not in (message.get("to") or "")
+    )
+
+
+class Network:
+    """A hook: changes the caller's INVITE and its ACK, asks the phones in the call, keeps answers."""
+
+    def __init__(self, body: bytes, *asked: tuple[str, bytes, int, tuple[Header, ...]]) -> None:
+        self.body = body
+        self.asked = asked
+        self.answers: list[Response] = []
+        self.side = "callee"
+        self.ack_answers = True
+        self.offered: bytes = b""
+        self.acknowledges = True
+
+    def __call__(self, pair: Pair, name: str, message: Request | Response) -> bool:
+        if isinstance(message, Response):
+            return self._on_response(pair, name, message)
+        if is_invite(message):
+            message.body = self.body if self.body != b"as it is" else message.body
+        elif message.method == "ACK" and name == "caller":
+            if self.offered and self.ack_answers:
+                offer = parse_sdp(self.offered)
+                message.body = serialize_sdp(make_answer(offer, "198.19.0.10", 40_000, "3", 1))
+            for n, (method, body, cseq, headers) in enumerate(self.asked):
+                ask(pair, self._asked_side(pair), method, body, cseq, *headers, after_s=1.0 + n)
+        return True
+
+    def _asked_side(self, pair: Pair) -> Side:
+        return pair.callee if self.side == "callee" else pair.caller
+
+    def _on_response(self, pair: Pair, name: str, message: Response) -> bool:
+        if message.method == "INVITE" and message.cseq == 1 and message.status == 200:
+            self.offered = message.body if not self.body else b""
+        if not message.branch.startswith("z9hG4bKask"):
+            return True
+        self.answers.append(message)
+        if message.method == "INVITE" and message.status >= 200 and self.acknowledges:
+            ask(pair, self._asked_side(pair), "ACK", b"", message.cseq)
+        return False
+
+
+def called(network: Network, **values: Any) -> Pair:
+    """A call whose messages the network changes."""
+    pair = Pair(plan(**values))
+    pair.hook = network
+    return pair.run()
+
+
+@pytest.mark.parametrize("method", ["UPDATE", "INVITE"])
+def test_the_2xx_to_an_invite_without_an_offer_has_one(method: str) -> None:
+    network = Network(b"", (method, OFFER, 900, ()))
+    pair = called(network)
+    assert pair.ladder[:5] == ["-> INVITE", "<- 100", "<- 180", "<- 200", "-> ACK"]
+    assert parse_sdp(network.offered).media[0].qos is None  # no preconditions to be met any more
+    assert [answer.status for answer in network.answers] == [200]
+    assert pair.side.wrong == "the SDP of the INVITE is not what the caller sent"
+    assert pair.over
+
+
+def test_the_answer_to_it_comes_in_the_ack() -> None:
+    network = Network(b"")
+    network.ack_answers = False
+    pair = Pair(plan())
+    pair.plan.offer = None
+    pair.callee_plan = plan()
+    pair.hook = network
+    pair.run()
+    assert pair.side.wrong == "SDP of the ACK: does not begin with v=0"
+    assert pair.over
+
+
+@pytest.mark.parametrize("preconditions", [True, False])
+def test_a_body_that_is_no_sdp_is_refused(preconditions: bool) -> None:
+    network = Network(b"v=0\r\nnonsense\r\n", ("UPDATE", OFFER, 900, ()))
+    pair = called(network, preconditions=preconditions)
+    assert pair.ladder == ["-> INVITE", "<- 100", "<- 488", "-> ACK"]
+    assert (pair.outcome.status, pair.outcome.cause) == (488, "488")
+    assert "399 imsbench" in pair.outcome.detail
+    assert pair.side.events == {"bad_sdp": 1}
+    assert pair.over
+
+
+@pytest.mark.parametrize("method", ["UPDATE", "INVITE"])
+def test_an_offer_before_any_description_of_ours_is_too_early(method: str) -> None:
+    """To a phone that is busy: it waits for the ACK to its 486, and has described nothing."""
+    network = Network(b"as it is")
+
+    def hook(pair: Pair, name: str, message: Request | Response) -> bool:
+        if isinstance(message, Response) and message.status == 486:
+            ask(pair, pair.callee, method, OFFER, 900)
+        return network(pair, name, message)
+
+    pair = Pair(plan(expected="busy"))
+    pair.hook = hook
+    pair.run()
+    (answer,) = network.answers
+    assert (answer.status, pair.side.events["offer_too_early"]) == (500, 1)
+    assert 0 <= int(answer.get("retry-after") or -1) <= 10
+    assert pair.over
+
+
+def test_a_reinvite_without_an_offer_is_answered_with_one() -> None:
+    network = Network(b"as it is", ("INVITE", b"", 900, ()))
+    pair = called(network)
+    (answer,) = network.answers
+    assert parse_sdp(answer.body).media[0].kind == "audio"
+    assert pair.over
