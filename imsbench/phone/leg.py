@@ -19,6 +19,7 @@ from imsbench.phone.actions import (
     Incoming,
     Next,
     Send,
+    Timeout,
 )
 from imsbench.phone.dialog import Dialog, dialog_request, target_of
 from imsbench.phone.endings import Released, warning
@@ -103,7 +104,9 @@ class Leg:
         self.cancelled: Incoming | None = None
         """The CANCEL, once it has come."""
         self.invite_pending = False
-        """Whether a re-INVITE of our own is under way (RFC 3261 §14.1: glare)."""
+        """Whether an INVITE of our own is under way (RFC 3261 §14.1: glare)."""
+        self.invite_unacknowledged = False
+        """Whether an INVITE of the far side's has no final response yet, or no ACK to it."""
         self.now = 0.0
         """Time of the last thing that happened here, seconds: a flow reads no clock."""
         self._later: deque[Event] = deque()
@@ -175,10 +178,17 @@ class Leg:
         action = await self.send(request)
         if read_at:
             self.phone_s += action.started_at - read_at
+        # RFC 3261 §17.1.1.2: a provisional response ends Timer B, and then nothing ends a re-INVITE
+        # but its sender's patience. Other requests keep Timer F.
+        invite = request.method == "INVITE"
+        give_up_at = self.now + action.timeout_s if invite else None
         aside: list[Event] = []
         try:
             while True:
-                event = await self.next_event()
+                event = await self.next_event(self._left_s(give_up_at))
+                if event is None:
+                    what = f"no final response to the {request.method} in {action.timeout_s:g} s"
+                    raise Timeout("timeout", what, self.now)
                 if isinstance(event, Response) and event.branch == request.branch:
                     if event.status >= 200:
                         return event
@@ -186,10 +196,14 @@ class Leg:
                     raise event.error
                 elif isinstance(event, Incoming):
                     await self.on_request(event)
-                elif event is not None:
+                else:
                     aside.append(event)
         finally:
             self._later.extendleft(reversed(aside))
+
+    def _left_s(self, until: float | None) -> float | None:
+        """Seconds until a point in time; None: no limit."""
+        return None if until is None else max(0.0, until - self.now)
 
     async def on_request(self, incoming: Incoming) -> None:
         """Answer a request of the dialog that needs no decision; Released if it ends the call."""
@@ -235,18 +249,21 @@ class Leg:
             self.count("glare")  # RFC 3261 §14.2
             await self.reply(incoming, 491, "Request Pending")
             return
+        if self.invite_unacknowledged:
+            await self._refuse_too_early(incoming)
+            return
         self._retarget(incoming.request)
         action = await self._answer_offer(incoming, repeat=True)
         ack = await self.await_ack(action, incoming.request.cseq)
+        if ack is None:
+            # A failure response leaves the session as it was (RFC 3261 §14.1), acknowledged or not.
+            self.count("ack_missing")
+            return
         if not incoming.request.body and self.local_sdp is not None:
             self.take_answer_of_ack(ack)
 
     async def _answer_offer(self, incoming: Incoming, *, repeat: bool = False) -> Send:
-        """200 with the answer to its offer; to a re-INVITE without one, with an offer (RFC 3261 §14.2).
-
-        An offer that comes before this side has given its own first description is too early: 500
-        (RFC 3311 §5.2, RFC 3261 §14.2).
-        """
+        """200 with the answer to its offer; to a re-INVITE without one, with an offer (RFC 3261 §14.2)."""
         request = incoming.request
         headers: list[Header] = []
         expires = request.get("session-expires")
@@ -255,9 +272,7 @@ class Leg:
         if not request.body and request.method != "INVITE":
             return await self.reply(incoming, 200, "OK", headers=headers, repeat=repeat)
         if self.local_sdp is None:
-            self.count("offer_too_early")
-            wait = ("retry-after", str(self.phone.network.random.randrange(11)))
-            return await self.reply(incoming, 500, "Server Internal Error", headers=[wait])
+            return await self._refuse_too_early(incoming)
         if request.body:
             try:
                 offer = parse_sdp(request.body)
@@ -272,6 +287,12 @@ class Leg:
         return await self.reply(
             incoming, 200, "OK", headers=[*headers, SDP_TYPE], body=body, repeat=repeat
         )
+
+    async def _refuse_too_early(self, incoming: Incoming) -> Send:
+        """500 to an offer before the INVITE before it is over (RFC 3261 §14.2, RFC 3311 §5.2)."""
+        self.count("offer_too_early")
+        wait = ("retry-after", str(self.phone.network.random.randrange(11)))
+        return await self.reply(incoming, 500, "Server Internal Error", headers=[wait])
 
     def answer_to(self, offer: Sdp) -> Sdp:
         """This side's next description, as the answer to an offer within the call (RFC 3264 §8)."""
@@ -299,15 +320,24 @@ class Leg:
         self.remote_sdp = answer
         return fits(self.local_sdp, answer)
 
-    async def await_ack(self, action: Send, cseq: int) -> Incoming:
-        """The ACK to a 2xx of ours (RFC 3261 §13.3.1.4); FlowError if it never comes."""
+    async def await_ack(self, action: Send, cseq: int) -> Incoming | None:
+        """The ACK to a final response of ours, for 64*T1.
+
+        If it never comes: FlowError after a 2xx (RFC 3261 §13.3.1.4), else None (§17.2.1 Timer H).
+        """
+        self.invite_unacknowledged = True
+        timer_h_at = None if action.repeat_s else self.now + 64 * self.plan.settings.t1_s
         aside: list[Event] = []
         try:
             while True:
-                event = await self.next_event()
+                event = await self.next_event(self._left_s(timer_h_at))
+                if event is None:
+                    self.invite_unacknowledged = False
+                    return None
                 if isinstance(event, Incoming) and event.request.method == "ACK":
                     if event.request.cseq == cseq:
                         action.settled = True
+                        self.invite_unacknowledged = False
                         return event
                     self.count("ack_out_of_turn")
                 elif isinstance(event, Ended) and event.send is action:
@@ -316,7 +346,7 @@ class Leg:
                     if event.request.method == "BYE":
                         action.settled = True
                     await self.on_request(event)
-                elif event is not None:
+                else:
                     aside.append(event)
         finally:
             self._later.extendleft(reversed(aside))

@@ -93,6 +93,7 @@ class _Caller(CallingLeg):
         self, phone: Phone, outcome: CallOutcome, callee: Subscriber, plan: CallPlan, call_id: str
     ) -> None:
         super().__init__(phone, outcome, plan)
+        self.invite_pending = True
         self._reserved = False
         self._cancel_sent = False
         self._give_up_at: float | None = None
@@ -229,6 +230,7 @@ class _Caller(CallingLeg):
         elif self.remote_sdp is None:  # RFC 3261 §13.2.1: by now there must be an answer
             outcome.wrong = outcome.wrong or f"no SDP answer by the {response.status}"
         await self.acknowledge(dialog, self.invite.cseq)
+        self.invite_pending = False
         if not self._cancel_sent:
             return True
         self.count("cancel_crossed_answer")  # RFC 3261 §9.1: then it is ended by a BYE

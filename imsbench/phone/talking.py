@@ -166,8 +166,10 @@ class CallingLeg(Leg):
         body = serialize_sdp(self.local_sdp)
         request = dialog_request(self.phone, self.dialog, "INVITE", [SDP_TYPE], body)
         self.invite_pending = True
-        reply = await self.exchange(request)
-        self.invite_pending = False
+        try:
+            reply = await self.exchange(request)
+        finally:
+            self.invite_pending = False
         if reply.status >= 300:
             self.count(f"{self.stage}_{reply.status}")
             if reply.status in (408, 481):

@@ -77,6 +77,7 @@ class _Callee(Leg):
         self._tag = phone.network.identifier()
         self._rseq = 0
         self._offer: Sdp | None = None
+        self.invite_unacknowledged = True
 
     async def set_up(self) -> None:
         """INVITE to ACK; returns with a confirmed dialog, or raises."""
@@ -106,6 +107,7 @@ class _Callee(Leg):
         self.stage = "ack"
         ack = await self.await_ack(action, request.cseq)
         self.dialog.confirmed = True
+        assert ack is not None  # after a 2xx it is a FlowError that ends the wait
         if self._offer is None and (why := self.take_answer_of_ack(ack)):
             self.side.wrong = self.side.wrong or f"SDP of the ACK: {why}"
 

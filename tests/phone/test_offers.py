@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from imsbench.protocol.sdp import make_answer, parse_sdp, serialize_sdp
-from imsbench.protocol.sip import Header, Request, Response
+from imsbench.protocol.sip import Header, Request, Response, response_to
 from tests.phone.pair import CALL_ID, Pair, Side
 from tests.phone.test_call import plan
 
@@ -144,3 +144,55 @@ def test_a_reinvite_without_an_offer_is_answered_with_one() -> None:
     (answer,) = network.answers
     assert parse_sdp(answer.body).media[0].kind == "audio"
     assert pair.over
+
+
+@pytest.mark.parametrize("what", ["hold", "resume"])
+def test_a_reinvite_that_is_only_tried_is_given_up(what: str) -> None:
+    """A 100 ends Timer B (RFC 3261 §17.1.1.2): from then on only the phone itself can end its wait."""
+    silent_from = 2 if what == "hold" else 3
+
+    def hook(pair: Pair, name: str, message: Request | Response) -> bool:
+        if isinstance(message, Request) and message.method == "INVITE" and not is_invite(message):
+            invites.append(message)
+            if len(invites) + 1 >= silent_from:
+                pair.forward(pair.callee, response_to(message, 100, "Trying"))
+                return False
+        return True
+
+    invites: list[Request] = []
+    pair = Pair(plan(hold_resume=True, hold_s=9.0))
+    pair.hook = hook
+    pair.run()
+    assert pair.over
+    outcome = pair.outcome
+    assert (outcome.stage, outcome.cause, outcome.dropped) == (what, "timeout", True)
+    assert "-> BYE" in pair.ladder
+    given_up_after_s = outcome.ended_at - outcome.answered_at
+    assert given_up_after_s == pytest.approx((3.0 if what == "hold" else 6.0) + 32.0, abs=0.05)
+
+
+def test_a_refused_reinvite_whose_ack_never_comes_leaves_the_call_as_it_was() -> None:
+    network = Network(b"as it is", ("INVITE", b"no SDP", 900, ()), ("INVITE", OFFER, 901, ()))
+    network.acknowledges, network.side = False, "caller"
+    pair = called(network, hold_s=100.0)
+    assert [answer.status for answer in network.answers] == [488, 500]  # RFC 3261 §14.2
+    assert pair.outcome.events == {"bad_sdp": 1, "ack_missing": 1, "offer_too_early": 1}
+    assert pair.over
+    assert not pair.outcome.cause
+
+
+def test_a_reinvite_while_our_own_invite_is_under_way_is_glare() -> None:
+    network = Network(b"as it is")
+
+    def hook(pair: Pair, name: str, message: Request | Response) -> bool:
+        if isinstance(message, Response) and message.status == 180:
+            ask(pair, pair.caller, "INVITE", OFFER, 900)
+        return network(pair, name, message)
+
+    network.side = "caller"
+    pair = Pair(plan(ring_s=1.0))
+    pair.hook = hook
+    pair.run()
+    assert [answer.status for answer in network.answers] == [491]
+    assert pair.outcome.events == {"glare": 1, "ack_out_of_turn": 1}
+    assert not pair.outcome.cause
