@@ -13,7 +13,7 @@ from imsbench.phone.endings import Failed, Released, refused, warning
 from imsbench.phone.leg import SDP_TYPE, CallPlan, Leg
 from imsbench.phone.messages import contact
 from imsbench.phone.phone import Phone
-from imsbench.protocol.address import parse_name_addr
+from imsbench.protocol.address import canonical_identity, parse_name_addr
 from imsbench.protocol.sdp import (
     Sdp,
     SdpError,
@@ -159,9 +159,9 @@ class _Callee(Leg):
     def _check(self, invite: Request) -> None:
         """Is this the call that was made? Caller identity (TS 24.229 §5.2.6.3), SDP as it was sent."""
         plan, side = self.plan, self.side
-        shown = _asserted(invite)
+        wanted, shown = plan.caller_impu, _asserted(invite)
         sent, offer = plan.offer, self._offer
-        if plan.caller_impu and plan.caller_impu not in shown:
+        if wanted and _canonical(wanted) not in map(_canonical, shown):
             side.wrong = f"caller shown as {', '.join(shown) or 'nobody'}"
         elif sent is not None and (offer is None or not same_session(sent, offer)):
             side.wrong = "the SDP of the INVITE is not what the caller sent"
@@ -288,11 +288,19 @@ class _Callee(Leg):
 
 
 def _asserted(invite: Request) -> list[str]:
-    """Who the network says is calling (RFC 3325 §9.1), URI parameters left out."""
+    """Who the network says is calling (RFC 3325 §9.1)."""
     shown = []
     for value in invite.values("p-asserted-identity"):
         try:
-            shown.append(parse_name_addr(value).uri.partition(";")[0])
+            shown.append(parse_name_addr(value).uri)
         except ValueError:
             shown.append(value)
     return shown
+
+
+def _canonical(shown: str) -> str:
+    """An identity for comparison; what is no SIP or tel URI is itself alone."""
+    try:
+        return canonical_identity(shown)
+    except ValueError:
+        return shown

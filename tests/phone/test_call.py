@@ -350,6 +350,31 @@ def test_a_wrong_caller_identity_is_found() -> None:
     assert pair.side.wrong == "caller shown as sip:+999@elsewhere"
 
 
+def shown_as(identity: str) -> Pair:
+    """A call of a phone whose default identity has user=phone, shown to the called phone so."""
+    pair = Pair(plan())
+    forward = pair.forward
+
+    def network(sender: Any, message: Request | Response, delay_s: float = 0.005) -> None:
+        pair.plan.caller_impu = f"{pair.caller.phone.subscriber.impu_sip};user=phone"
+        forward(sender, message, delay_s)
+        message.headers = [
+            (n, identity if n == "p-asserted-identity" else v) for n, v in message.headers
+        ]
+
+    pair.forward = network  # type: ignore[method-assign]  # the test's own wire
+    return pair.run()
+
+
+def test_the_caller_is_known_by_any_spelling_of_its_identity() -> None:
+    impu = Pair(plan()).caller.phone.subscriber.impu_sip
+    user, _, host = impu.partition("@")
+    for written in (f"<{impu};user=phone>", f"<{impu}>", f"<{user}@{host.upper()};user=phone>"):
+        pair = shown_as(written)
+        assert not pair.side.wrong, written
+        assert not pair.outcome.cause
+
+
 @pytest.mark.parametrize(
     ("sent", "arrives"),
     [
