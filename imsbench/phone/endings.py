@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+from imsbench.protocol.address import parse_parameters
 from imsbench.protocol.sip import Header, Response
 
 _RX = re.compile(r'"Rx\b')
 """The beginning of a Warning's text (RFC 3261 §20.43)."""
+
+_NORMAL_CAUSES = frozenset({("q.850", "16"), ("sip", "200"), ("release_cause", "1")})
+"""Normal call clearing of Q.850, a SIP success (RFC 3326 §2), "User ends call" (TS 24.229 §7.2A.18)."""
 
 
 class Failed(Exception):
@@ -25,11 +30,20 @@ class Failed(Exception):
 class Released(Exception):
     """The far side, or the network, ended the call."""
 
-    def __init__(self, at: float, reason: str) -> None:
-        super().__init__(reason)
+    def __init__(self, at: float, reasons: Sequence[str]) -> None:
+        super().__init__(*reasons)
         self.at = at
-        self.reason = reason
-        """Value of the BYE's Reason header (RFC 3326); empty from a phone that hung up."""
+        self.reason = ", ".join(reasons)
+        """Reason of the BYE (RFC 3326); empty: it gave none."""
+        self.by_network = not all(map(_is_normal, reasons))
+        """Whether it gives another reason than that a user hung up."""
+
+
+def _is_normal(reason: str) -> bool:
+    """Whether a Reason value says that a user ended the call; one without a known cause does not."""
+    protocol, _, parameters = reason.partition(";")
+    cause = parse_parameters(parameters).get("cause", "")
+    return (protocol.strip().lower(), cause) in _NORMAL_CAUSES
 
 
 def warning(text: str) -> Header:

@@ -226,7 +226,7 @@ class Leg:
         match request.method:
             case "BYE":
                 await self.reply(incoming, 200, "OK")
-                raise Released(incoming.at, request.get("reason") or "")
+                raise Released(incoming.at, request.values("reason"))
             case "UPDATE":
                 await self.on_update(incoming)
             case "INVITE":

@@ -68,16 +68,11 @@ async def originate_call(
 def _note_release(outcome: CallOutcome, plan: CallPlan, end: Released) -> None:
     """The far side's BYE: as planned, or a drop."""
     outcome.released_at = outcome.ended_at = end.at
-    if end.reason:
-        outcome.release_by, outcome.detail = "network", end.reason
-    else:
-        outcome.release_by = "callee"
-    if end.reason or not plan.bye_by_callee:
+    outcome.release_by = "network" if end.by_network else "callee"
+    if end.by_network or not plan.bye_by_callee:
         outcome.dropped = outcome.answered
-        outcome.stage, outcome.cause = (
-            "talk",
-            "released by the network" if end.reason else "early bye",
-        )
+        outcome.stage, outcome.detail = "talk", end.reason
+        outcome.cause = "released by the network" if end.by_network else "early bye"
 
 
 def _note_failure(outcome: CallOutcome, stage: str, cause: str, detail: str, at: float) -> None:

@@ -308,6 +308,34 @@ def test_the_network_drops_the_call() -> None:
     assert pair.over
 
 
+@pytest.mark.parametrize(
+    ("reason", "by", "cause"),
+    [
+        ("Q.850;cause=16", "callee", ""),
+        ('SIP ;cause=200 ;text="Call ended", Q.850;cause=16', "callee", ""),
+        ("RELEASE_CAUSE;cause=1", "callee", ""),
+        ("Q.850;cause=31", "network", "released by the network"),
+        ("SIP;cause=16", "network", "released by the network"),
+        ("Q.850;cause=16, SIP;cause=503", "network", "released by the network"),
+        ('SIP;text="bearer lost"', "network", "released by the network"),
+    ],
+)
+def test_a_bye_of_the_called_phone_is_judged_by_its_reason(
+    reason: str, by: str, cause: str
+) -> None:
+    def give_reason(_pair: Pair, name: str, message: Request | Response) -> bool:
+        if isinstance(message, Request) and message.method == "BYE":
+            message.headers.append(("reason", reason))
+        return True
+
+    pair = Pair(plan(bye_by_callee=True))
+    pair.hook = give_reason
+    outcome = pair.run().outcome
+    assert pair.ladder[-2:] == ["<- BYE", "-> 200"]
+    assert (outcome.release_by, outcome.cause, outcome.dropped) == (by, cause, bool(cause))
+    assert outcome.detail == (reason if cause else "")
+
+
 def test_what_overtakes_an_answer_is_once_in_the_ladder_and_handled_behind_it() -> None:
     """180 and 200 of the INVITE while the UPDATE still waits for its 200."""
 
