@@ -61,9 +61,11 @@ async def answer_call(phone: Phone, plan: CallPlan, side: CalleeOutcome) -> None
     except Failed as problem:
         side.ended_at = problem.at
         side.stage, side.cause, side.detail = problem.stage, problem.cause, problem.detail
+        await callee.abandon()
     except FlowError as problem:
         side.ended_at = problem.at
         side.stage, side.cause, side.detail = callee.stage, problem.cause, problem.detail
+        await callee.abandon()
     side.events = callee.events
 
 
@@ -78,6 +80,7 @@ class _Callee(Leg):
         self._rseq = 0
         self._offer: Sdp | None = None
         self.invite_unacknowledged = True
+        self._answered = False
 
     async def set_up(self) -> None:
         """INVITE to ACK; returns with a confirmed dialog, or raises."""
@@ -104,7 +107,7 @@ class _Callee(Leg):
         action = await self.reply(
             incoming, 200, "OK", to_tag=self._tag, headers=headers, body=body, repeat=True
         )
-        self.stage = "ack"
+        self.stage, self._answered = "ack", True
         ack = await self.await_ack(action, request.cseq)
         self.dialog.confirmed = True
         assert ack is not None  # after a 2xx it is a FlowError that ends the wait
@@ -123,6 +126,7 @@ class _Callee(Leg):
             if event is None and not self.plan.bye_by_callee:
                 raise Failed("talk", "no bye", "the calling phone did not end the call", self.now)
             if event is None:
+                self.stage = "bye"
                 reply = await self.hang_up()
                 self.side.ended_at = reply.at
                 if reply.status >= 300:
@@ -130,6 +134,15 @@ class _Callee(Leg):
                 return
             if isinstance(event, Incoming):
                 await self.on_request(event)
+
+    async def abandon(self) -> None:
+        """BYE to what was answered: also where its 2xx was never acknowledged (RFC 3261 §13.3.1.4)."""
+        if not self._answered or self.stage == "bye":
+            return
+        try:
+            await self.hang_up()
+        except FlowError:
+            self.count("abandoned_without_answer")
 
     def answer_to(self, offer: Sdp) -> Sdp:
         """As Leg's; the caller is to get it as it is."""

@@ -110,7 +110,8 @@ class Side:
         self.pair.repeated += 1
         self.pair.carry(self, action.message)
         interval_s = min(2 * interval_s, 4.0)
-        self.pair.at(interval_s, self._repeat, (action, interval_s, deadline))
+        left_s = deadline - self.pair.now
+        self.pair.at(min(interval_s, left_s), self._repeat, (action, interval_s, deadline))
 
     def _timeout(self, key: str) -> None:
         if key.endswith("INVITE") and self.invite_answered:

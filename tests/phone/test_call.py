@@ -232,6 +232,18 @@ def test_an_ack_that_never_comes_ends_the_call_of_the_called_phone() -> None:
     )
     pair.run()
     assert (pair.side.stage, pair.side.cause) == ("ack", "timeout")
+    assert pair.ladder[-2:] == ["<- BYE", "-> 200"]  # RFC 3261 §13.3.1.4, after 64*T1
+    assert pair.outcome.released_at - pair.outcome.answered_at == pytest.approx(32.0, abs=0.05)
+    assert (pair.outcome.release_by, pair.outcome.cause) == ("callee", "early bye")
+    assert pair.over
+
+
+def test_a_call_that_its_caller_does_not_end_is_ended_by_the_called_phone() -> None:
+    pair = Pair(plan(hold_s=10.0))
+    pair.callee_plan = plan(hold_s=1.0, transaction_timeout_s=2.0)
+    pair.run()
+    assert (pair.side.stage, pair.side.cause) == ("talk", "no bye")
+    assert pair.ladder[-2:] == ["<- BYE", "-> 200"]
     assert pair.over
 
 
