@@ -27,6 +27,10 @@ class Failed(Exception):
         self.at = at
 
 
+class CancelCrossed(Failed):
+    """Answered while it was being cancelled, then ended by ACK and BYE (RFC 3261 §9.1): no drop."""
+
+
 class Released(Exception):
     """The far side, or the network, ended the call."""
 

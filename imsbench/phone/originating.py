@@ -20,7 +20,7 @@ from imsbench.phone.dialog import (
     dialog_request,
     invite_request,
 )
-from imsbench.phone.endings import Failed, Released, refused
+from imsbench.phone.endings import CancelCrossed, Failed, Released, refused
 from imsbench.phone.leg import SDP_TYPE, CallPlan, Leg
 from imsbench.phone.phone import Phone
 from imsbench.phone.talking import CallingLeg
@@ -53,6 +53,8 @@ async def originate_call(
         await caller.talk()
     except Released as end:
         _note_release(outcome, plan, end)
+    except CancelCrossed as problem:
+        outcome.stage, outcome.cause, outcome.detail = problem.stage, problem.cause, problem.detail
     except Failed as problem:
         _note_failure(outcome, problem.stage, problem.cause, problem.detail, problem.at)
         await caller.abandon()
@@ -230,7 +232,9 @@ class _Caller(CallingLeg):
             return True
         self.count("cancel_crossed_answer")  # RFC 3261 §9.1: then it is ended by a BYE
         await self.release()
-        raise Failed("invite", "answered", "answered while it was being cancelled", response.at)
+        raise CancelCrossed(
+            "invite", "answered", "answered while it was being cancelled", response.at
+        )
 
     def _on_refusal(self, response: Response) -> None:
         """A final response of 300 or more ends the attempt (TS 32.409 SC.FailSession)."""

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from imsbench.kpi.sessions import SessionKpis
 from imsbench.phone.leg import CallPlan, CallSettings
 from imsbench.protocol.sdp import parse_sdp
 from imsbench.protocol.sip import (
@@ -142,10 +143,15 @@ def test_a_cancel_that_crosses_the_answer_ends_in_a_bye() -> None:
 
     pair = Pair(plan(expected="answered", ring_s=4.2, no_answer_s=4.0))
     pair.hook = hold_back_cancel
-    pair.run()
-    assert pair.outcome.events["cancel_crossed_answer"] == 1
-    assert pair.outcome.answered
-    assert "-> BYE" in pair.ladder
+    outcome = pair.run().outcome
+    assert outcome.events["cancel_crossed_answer"] == 1
+    assert pair.ladder[-4:] == ["<- 200", "-> ACK", "-> BYE", "<- 200"]
+    assert (outcome.stage, outcome.cause, outcome.release_by) == ("invite", "answered", "caller")
+    assert (outcome.answered, outcome.dropped) == (True, False)
+    assert outcome.ended_at == outcome.ladder[-1].at == pytest.approx(outcome.answered_at + 0.010)
+    kpis = SessionKpis()
+    kpis.record(outcome)
+    assert kpis.completed == 1  # no response was missing (RFC 6076 §4.9)
     assert pair.over
 
 
