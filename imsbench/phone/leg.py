@@ -21,10 +21,11 @@ from imsbench.phone.actions import (
     Send,
     Timeout,
 )
-from imsbench.phone.dialog import Dialog, dialog_request, target_of
+from imsbench.phone.dialog import Dialog, dialog_request, session_timer_of, target_of
 from imsbench.phone.endings import Released, warning
+from imsbench.phone.messages import contact
 from imsbench.phone.phone import Phone
-from imsbench.protocol.sdp import Sdp, SdpError, fits, parse_sdp, serialize_sdp, with_status
+from imsbench.protocol.sdp import Sdp, SdpError, answer_within, fits, parse_sdp, serialize_sdp
 from imsbench.protocol.sip import Header, Request, Response, response_to
 
 SDP_TYPE: Header = ("content-type", "application/sdp")
@@ -265,28 +266,28 @@ class Leg:
     async def _answer_offer(self, incoming: Incoming, *, repeat: bool = False) -> Send:
         """200 with the answer to its offer; to a re-INVITE without one, with an offer (RFC 3261 §14.2)."""
         request = incoming.request
-        headers: list[Header] = []
-        expires = request.get("session-expires")
-        if expires:
-            headers.append(("session-expires", expires))  # RFC 4028 §9
+        # RFC 3261 §12.1.1, RFC 3311 §5.2: both tell where this side is.
+        headers = [("contact", contact(self.phone, self.phone.subscriber.imsi))]
+        headers += session_timer_of(request)
+        if headers[-1][1].endswith("refresher=uas"):
+            self.count("refresh_owed")  # only a plan's own session timer is kept by this phone
         if not request.body and request.method != "INVITE":
             return await self.reply(incoming, 200, "OK", headers=headers, repeat=repeat)
         if self.local_sdp is None:
             return await self._refuse_too_early(incoming)
+        sdp = self.local_sdp  # to no offer: the same again keeps its version (RFC 3264 §8)
         if request.body:
             try:
                 offer = parse_sdp(request.body)
+                sdp = self.answer_to(self.local_sdp, offer)
             except SdpError as problem:
                 self.count("bad_sdp")
                 why = [warning(str(problem))]
                 return await self.reply(incoming, 488, "Not Acceptable Here", headers=why)
-            self.remote_sdp = offer
-            body = serialize_sdp(self.answer_to(offer))
-        else:
-            body = serialize_sdp(self.local_sdp)  # the same again keeps its version (RFC 3264 §8)
-        return await self.reply(
-            incoming, 200, "OK", headers=[*headers, SDP_TYPE], body=body, repeat=repeat
-        )
+            self.local_sdp, self.remote_sdp = sdp, offer
+        headers.append(SDP_TYPE)
+        body = serialize_sdp(sdp)
+        return await self.reply(incoming, 200, "OK", headers=headers, body=body, repeat=repeat)
 
     async def _refuse_too_early(self, incoming: Incoming) -> Send:
         """500 to an offer before the INVITE before it is over (RFC 3261 §14.2, RFC 3311 §5.2)."""
@@ -294,20 +295,9 @@ class Leg:
         wait = ("retry-after", str(self.phone.network.random.randrange(11)))
         return await self.reply(incoming, 500, "Server Internal Error", headers=[wait])
 
-    def answer_to(self, offer: Sdp) -> Sdp:
+    def answer_to(self, local: Sdp, offer: Sdp) -> Sdp:
         """This side's next description, as the answer to an offer within the call (RFC 3264 §8)."""
-        assert self.local_sdp is not None
-        qos = self.local_sdp.media[0].qos if self.local_sdp.media else None
-        asked = offer.media[0].qos if offer.media else None
-        if qos is not None and asked is not None:
-            qos.curr_local = "sendrecv"
-            qos.curr_remote = asked.curr_local
-            qos.conf_remote = ""
-            qos.des_remote = "mandatory sendrecv"
-        mirrored = {"sendonly": "recvonly", "recvonly": "sendonly", "inactive": "inactive"}
-        direction = mirrored.get(offer.media[0].direction, "sendrecv") if offer.media else ""
-        self.local_sdp = with_status(self.local_sdp, qos, direction=direction)
-        return self.local_sdp
+        return answer_within(local, offer, self.plan.settings.media_port)
 
     def take_answer_of_ack(self, ack: Incoming) -> str:
         """The answer to the offer in our 2xx (RFC 3261 §13.2.2.4); why it is none, or ""."""

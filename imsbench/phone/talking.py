@@ -158,8 +158,8 @@ class CallingLeg(Leg):
         assert self.dialog is not None
         assert self.local_sdp is not None
         self.stage = "hold" if direction == "sendonly" else "resume"
-        qos = self.local_sdp.media[0].qos
-        told = self.remote_sdp.media[0].qos if self.remote_sdp and self.remote_sdp.media else None
+        qos = self.local_sdp.qos
+        told = self.remote_sdp.qos if self.remote_sdp is not None else None
         if qos is not None and told is not None:
             qos.curr_remote = told.curr_local  # as the far side last told it (RFC 3312 §5.1)
         self.local_sdp = with_status(self.local_sdp, qos, direction=direction)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from imsbench.outcome import LadderLine
 from imsbench.phone.actions import Ended, FlowError, Incoming, Send
-from imsbench.phone.dialog import dialog_of_request
+from imsbench.phone.dialog import dialog_of_request, session_timer_of
 from imsbench.phone.endings import Failed, Released, refused, warning
 from imsbench.phone.leg import SDP_TYPE, CallPlan, Leg
 from imsbench.phone.messages import contact
@@ -101,7 +101,7 @@ class _Callee(Leg):
         await self._wait_ringing(incoming)
         if self._offer is None:
             self.local_sdp = self._own_offer()
-        body, headers = b"", [("contact", self._contact())]
+        body, headers = b"", [("contact", self._contact()), *session_timer_of(request)]
         if not reserved and self.local_sdp is not None:
             body, headers = serialize_sdp(self.local_sdp), [*headers, SDP_TYPE]
         action = await self.reply(
@@ -144,9 +144,9 @@ class _Callee(Leg):
         except FlowError:
             self.count("abandoned_without_answer")
 
-    def answer_to(self, offer: Sdp) -> Sdp:
+    def answer_to(self, local: Sdp, offer: Sdp) -> Sdp:
         """As Leg's; the caller is to get it as it is."""
-        self.plan.answer = super().answer_to(offer)
+        self.plan.answer = super().answer_to(local, offer)
         return self.plan.answer
 
     def _contact(self) -> str:

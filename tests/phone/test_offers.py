@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from imsbench.protocol.sdp import make_answer, parse_sdp, serialize_sdp
+from imsbench.phone.messages import contact
+from imsbench.protocol.sdp import fits, make_answer, parse_sdp, serialize_sdp
 from imsbench.protocol.sip import Header, Request, Response, response_to
 from tests.phone.pair import CALL_ID, Pair, Side
 from tests.phone.test_call import plan
@@ -195,4 +196,89 @@ def test_a_reinvite_while_our_own_invite_is_under_way_is_glare() -> None:
     pair.run()
     assert [answer.status for answer in network.answers] == [491]
     assert pair.outcome.events == {"glare": 1, "ack_out_of_turn": 1}
+    assert not pair.outcome.cause
+
+
+def offer_of(*streams: str, session: str = "") -> bytes:
+    """A description of the network with these m= lines and their attributes."""
+    head = OFFER[: OFFER.index(b"m=")]
+    return head + session.encode() + "".join(f"{stream}\r\n" for stream in streams).encode()
+
+
+@pytest.mark.parametrize("side", ["caller", "callee"])
+@pytest.mark.parametrize("method", ["UPDATE", "INVITE"])
+def test_an_answer_within_a_call_fits_its_offer_line_by_line(method: str, side: str) -> None:
+    """RFC 3264 §6: as many streams in the same order, refused ones with port 0, formats among the offered."""
+    body = offer_of(
+        "m=video 40002 RTP/AVP 31", "m=audio 40000 RTP/AVP 0 8", "a=sendonly", session="b=AS:60\r\n"
+    )
+    network = Network(b"as it is", (method, body, 900, ()))
+    network.side = side
+    pair = called(network)
+    (response,) = network.answers
+    answer = parse_sdp(response.body)
+    assert fits(parse_sdp(body), answer) == ""
+    video, audio = answer.media
+    assert (video.kind, video.port) == ("video", 0)
+    assert (audio.port, audio.formats, audio.direction) == (50_000, ("0",), "recvonly")
+    phone = pair.callee.phone if side == "callee" else pair.caller.phone
+    assert response.get("contact") == contact(phone, phone.subscriber.imsi)
+    assert pair.over
+
+
+def test_a_direction_of_the_whole_session_is_answered() -> None:
+    body = offer_of("m=audio 40000 RTP/AVP 0", session="a=sendonly\r\n")
+    network = Network(b"as it is", ("INVITE", body, 900, ()))
+    called(network)
+    assert parse_sdp(network.answers[0].body).media[0].direction == "recvonly"
+
+
+def test_an_offer_without_audio_is_refused_and_the_session_stays() -> None:
+    video = offer_of("m=video 40002 RTP/AVP 31")
+    asked = ("UPDATE", video, 900, ()), ("INVITE", b"", 901, ())
+    network = Network(b"as it is", *asked)
+    called(network)
+    refusal, after = network.answers
+    assert (refusal.status, refusal.get("warning")) == (
+        488, '399 imsbench "no audio stream to answer"',
+    )  # fmt: skip
+    assert [media.port for media in parse_sdp(after.body).media] == [50_000]
+
+
+@pytest.mark.parametrize(
+    ("asked", "supported", "answered", "required"),
+    [
+        ("90", "timer", "90;refresher=uac", ["timer"]),
+        ("90", "100rel", "90;refresher=uas", []),
+        ("1800;refresher=uas", "timer", "1800;refresher=uas", []),
+        ("1800 ;Refresher=UAC", "timer", "1800;refresher=uac", ["timer"]),
+        ("soon;refresher=uac", "timer", None, []),
+    ],
+)
+def test_the_session_timer_of_an_answer(
+    asked: str, supported: str, answered: str | None, required: list[str]
+) -> None:
+    """RFC 4028 §9, Table 2."""
+    headers: tuple[Header, ...] = (("session-expires", asked), ("supported", supported))
+    network = Network(b"as it is", ("UPDATE", b"", 900, headers))
+    pair = called(network)
+    (answer,) = network.answers
+    assert (answer.get("session-expires"), answer.values("require")) == (answered, required)
+    owed = answered is not None and answered.endswith("uas")
+    assert pair.side.events.get("refresh_owed", 0) == owed
+
+
+def test_the_called_phone_agrees_to_the_session_timer() -> None:
+    answers: list[Response] = []
+
+    def look(_pair: Pair, _name: str, message: Request | Response) -> bool:
+        if isinstance(message, Response) and message.method == "INVITE" and message.status == 200:
+            answers.append(message)
+        return True
+
+    pair = Pair(plan(session_expires_s=90))
+    pair.hook = look
+    pair.run()
+    assert answers[0].get("session-expires") == "90;refresher=uac"
+    assert answers[0].values("require") == ["timer"]
     assert not pair.outcome.cause
