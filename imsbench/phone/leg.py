@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from math import nan
 
 from imsbench.distribution import Distribution
 from imsbench.outcome import Expected, LadderLine
@@ -100,6 +101,8 @@ class Leg:
         """The last description this side gave."""
         self.remote_sdp: Sdp | None = None
         """The last one the far side gave."""
+        self.bye_sent_at = nan
+        """First byte of our BYE handed to the kernel, seconds; NaN until it is answered."""
         self.phone_s = 0.0
         """Time between a message read and the one it led to, seconds."""
         self.cancelled: Incoming | None = None
@@ -343,6 +346,7 @@ class Leg:
 
     async def hang_up(self) -> Response:
         """BYE and its final response; a BYE that crosses ours is answered too (RFC 3261 §15)."""
+        self.bye_sent_at = nan
         assert self.dialog is not None
         request = dialog_request(self.phone, self.dialog, "BYE")
         action = await self.send(request)
@@ -350,6 +354,7 @@ class Leg:
             event = await self.next_event()
             if isinstance(event, Response) and event.branch == request.branch:
                 if event.status >= 200:
+                    self.bye_sent_at = action.sent_at  # by now it has left, whatever it waited for
                     return event
             elif isinstance(event, Ended) and event.send is action:
                 raise event.error

@@ -136,10 +136,7 @@ class CallingLeg(Leg):
     async def hang_up(self) -> Response:
         """As Leg's, with the time of the BYE noted (RFC 6076 §4.4)."""
         reply = await super().hang_up()
-        byes = [
-            line for line in self.ladder if line.direction == "->" and line.text.startswith("BYE")
-        ]
-        self.outcome.released_at = byes[-1].at
+        self.outcome.released_at = self.bye_sent_at
         return reply
 
     async def _refresh_session(self) -> None:

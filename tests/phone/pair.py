@@ -91,14 +91,21 @@ class Side:
             self.resume(None)
 
     def _send(self, action: Send) -> None:
-        action.started_at = action.sent_at = self.pair.now
+        action.started_at = self.pair.now
         message = action.message
         if isinstance(message, Request) and message.method != "ACK":
             self.pending[message.branch + message.method] = action
             self.pair.at(action.timeout_s, self._timeout, message.branch + message.method)
-        self.pair.carry(self, message)
+        if isinstance(message, Request) and message.method == "BYE" and self.pair.connect_s:
+            self.pair.at(self.pair.connect_s, self._put, action)
+        else:
+            self._put(action)
         if action.repeat_s:
             self.pair.at(T1_S, self._repeat, (action, T1_S, self.pair.now + action.repeat_s))
+
+    def _put(self, action: Send) -> None:
+        action.sent_at = self.pair.now
+        self.pair.carry(self, action.message)
 
     def _repeat(self, what: tuple[Send, float, float]) -> None:
         action, interval_s, deadline = what
@@ -153,6 +160,8 @@ class Pair:
         self.ladder: list[str] = []
         """Every message carried: "-> INVITE", "<- 183"."""
         self.hook: Hook = lambda _pair, _name, _message: True
+        self.connect_s = 0.0
+        """How long a BYE waits for its connection."""
         self.repeated = 0
         self.outcome = CallOutcome(0, 1, 0, due_at=0.0, expected=self.plan.expected)
         self.side = CalleeOutcome()

@@ -155,6 +155,15 @@ def test_a_cancel_that_crosses_the_answer_ends_in_a_bye() -> None:
     assert pair.over
 
 
+def test_the_release_begins_at_the_first_byte_of_the_bye() -> None:
+    """RFC 6076 §4.4, SDD: not at the SYN of a connection that the BYE has to open."""
+    pair = Pair(plan())
+    pair.connect_s = 0.7
+    outcome = pair.run().outcome
+    assert outcome.released_at - outcome.answered_at == pytest.approx(10.7)
+    assert outcome.ended_at - outcome.released_at == pytest.approx(0.010)
+
+
 def test_two_byes_cross() -> None:
     pair = Pair(plan(hold_s=10.0))
     # The called phone's time began when the ACK reached it, one way (5 ms) later.
