@@ -336,11 +336,12 @@ class Leg:
                 elif isinstance(event, Ended) and event.send is action:
                     raise event.error
                 elif isinstance(event, Incoming):
-                    if event.request.method == "BYE":
-                        action.settled = True
                     await self.on_request(event)
                 else:
                     aside.append(event)
+        except Released:
+            action.settled = True  # not by any BYE: one out of order is refused, and ends nothing
+            raise
         finally:
             self._later.extendleft(reversed(aside))
 

@@ -192,6 +192,10 @@ class Pair:
         self.caller.start(
             originate_call(self.caller.phone, self.outcome, callee, self.plan, CALL_ID)
         )
+        return self.go_on(limit_s)
+
+    def go_on(self, limit_s: float = 1000.0) -> Pair:
+        """All that is due, until nothing happens any more."""
         while self._events and self.now < limit_s:
             self.now, _, call, argument = heapq.heappop(self._events)
             call(argument)

@@ -282,3 +282,15 @@ def test_the_called_phone_agrees_to_the_session_timer() -> None:
     assert answers[0].get("session-expires") == "90;refresher=uac"
     assert answers[0].values("require") == ["timer"]
     assert not pair.outcome.cause
+
+
+def test_a_bye_out_of_order_does_not_end_the_wait_for_an_ack() -> None:
+    """It is refused (RFC 3261 §12.2.2): the 2xx is repeated on, and the call ended after 64*T1."""
+    bye = ("BYE", b"", 3, ())
+    network = Network(b"as it is", ("INVITE", OFFER, 900, ()), bye)
+    network.acknowledges = False
+    pair = called(network, hold_s=100.0)
+    assert [a.status for a in network.answers if a.method == "BYE"] == [500]
+    assert (pair.side.stage, pair.side.cause) == ("talk", "timeout")
+    assert "<- BYE" in pair.ladder
+    assert pair.over
