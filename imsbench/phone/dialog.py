@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from imsbench.phone.messages import ICSI, contact, routes, via
 from imsbench.phone.phone import Phone
-from imsbench.protocol.address import parse_name_addr, parse_parameters
+from imsbench.protocol.address import parse_name_addr, parse_parameters, parse_uri
 from imsbench.protocol.sip import Header, Message, Request, tag_of
 
 ICSI_SERVICE = "urn:urn-7:3gpp-service.ims.icsi.mmtel"
@@ -45,20 +45,24 @@ class Dialog:
 
 def target_of(message: Message) -> str:
     """The URI of a message's Contact; "" if there is none to read (RFC 3261 §12.1)."""
-    value = message.get("contact")
     try:
-        return parse_name_addr(value).uri if value else ""
+        uri = parse_name_addr(message.get("contact") or "").uri
+        parse_uri(uri)
     except ValueError:
         return ""
+    return uri
 
 
 def dialog_of_response(invite: Request, response: Message) -> Dialog:
-    """The dialog a response to our INVITE makes (RFC 3261 §12.1.2): Record-Route reversed."""
+    """The dialog a response to our INVITE makes (RFC 3261 §12.1.2): Record-Route reversed.
+
+    Without a Contact, which it must have, its target is that of the INVITE: whom else to tell?
+    """
     return Dialog(
         call_id=invite.call_id,
         local=invite.get("from") or "",
         remote=response.get("to") or "",
-        target=target_of(response),
+        target=target_of(response) or invite.uri,
         route_set=tuple(reversed(response.values("record-route"))),
         local_cseq=invite.cseq,
     )

@@ -16,9 +16,9 @@ from imsbench.phone.actions import Ended, FlowError, Incoming
 from imsbench.phone.dialog import (
     Dialog,
     cancel_request,
-    dialog_of_response,
     dialog_request,
     invite_request,
+    target_of,
 )
 from imsbench.phone.endings import CancelCrossed, Failed, Released, refused
 from imsbench.phone.leg import SDP_TYPE, CallPlan, Leg
@@ -216,7 +216,9 @@ class _Caller(CallingLeg):
         if dialog is None:
             raise Failed("invite", "no To tag", "2xx without a To tag", response.at)
         dialog.confirmed = True
-        dialog.target = dialog_of_response(self.invite, response).target or dialog.target
+        dialog.target = target_of(response) or dialog.target
+        if dialog.target == self.invite.uri:  # RFC 3261 §12.1.1: a 2xx has a Contact
+            outcome.wrong = outcome.wrong or f"no Contact by the {response.status}"
         self.dialog = dialog
         if outcome.setup_at != outcome.setup_at:
             outcome.setup_at = response.at

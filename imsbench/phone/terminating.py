@@ -90,6 +90,12 @@ class _Callee(Leg):
         self.side.reached_at = incoming.at
         self.dialog = dialog_of_request(request, self._tag)
         await self.reply(incoming, 100, "Trying")
+        if (
+            not self.dialog.target
+        ):  # RFC 3261 §8.1.1.8: it must have one, and we nobody to answer to
+            self.side.wrong = "no Contact in the INVITE"
+            self.count("no_contact")
+            await self._refuse(incoming, 400, "Bad Request", [warning(self.side.wrong)])
         await self._read_offer(incoming)
         self._check(request)
         refusal = {"busy": (486, "Busy Here"), "rejected": (603, "Decline")}.get(self.plan.expected)

@@ -294,3 +294,24 @@ def test_a_bye_out_of_order_does_not_end_the_wait_for_an_ack() -> None:
     assert (pair.side.stage, pair.side.cause) == ("talk", "timeout")
     assert "<- BYE" in pair.ladder
     assert pair.over
+
+
+@pytest.mark.parametrize("contact_of", ["INVITE", "200"])
+def test_messages_without_a_contact(contact_of: str) -> None:
+    """RFC 3261 §8.1.1.8, §12.1.1: nobody to send the requests of the call to."""
+
+    def strip(_pair: Pair, _name: str, message: Request | Response) -> bool:
+        if isinstance(message, Request) == (contact_of == "INVITE"):
+            message.headers = [h for h in message.headers if h[0] != "contact"]
+        return True
+
+    pair = Pair(plan(preconditions=False))
+    pair.hook = strip
+    outcome = pair.run().outcome
+    if contact_of == "INVITE":
+        assert pair.ladder == ["-> INVITE", "<- 100", "<- 400", "-> ACK"]
+        assert (outcome.cause, pair.side.wrong) == ("400", "no Contact in the INVITE")
+    else:
+        assert pair.ladder[3:] == ["<- 200", "-> ACK", "-> BYE", "<- 200"]
+        assert (outcome.cause, outcome.wrong) == ("", "no Contact by the 200")
+    assert pair.over
