@@ -29,6 +29,8 @@ from imsbench.phone.phone import Phone
 from imsbench.protocol.sdp import Sdp, SdpError, answer_within, fits, parse_sdp, serialize_sdp
 from imsbench.protocol.sip import Header, Request, Response, response_to
 
+_OTHER_METHODS = frozenset(("MESSAGE", "NOTIFY", "PUBLISH", "REFER", "REGISTER", "SUBSCRIBE"))
+"""Requests refused in a call that are counted by name; all other names are the network's, without end."""
 SDP_TYPE: Header = ("content-type", "application/sdp")
 
 
@@ -240,7 +242,8 @@ class Leg:
             case "INFO" | "OPTIONS":
                 await self.reply(incoming, 200, "OK")
             case _:
-                self.count(f"unexpected_{request.method.lower()[:16]}")
+                named = request.method if request.method in _OTHER_METHODS else "request"
+                self.count(f"unexpected_{named.lower()}")
                 await self.reply(incoming, 405, "Method Not Allowed")
 
     async def on_update(self, incoming: Incoming) -> None:

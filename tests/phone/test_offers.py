@@ -315,3 +315,12 @@ def test_messages_without_a_contact(contact_of: str) -> None:
         assert pair.ladder[3:] == ["<- 200", "-> ACK", "-> BYE", "<- 200"]
         assert (outcome.cause, outcome.wrong) == ("", "no Contact by the 200")
     assert pair.over
+
+
+def test_requests_that_a_call_refuses_are_counted_by_the_names_of_the_field() -> None:
+    methods = ("REFER", "A1", "A2", "A3")
+    network = Network(b"as it is", *((name, b"", 900 + n, ()) for n, name in enumerate(methods)))
+    network.side = "caller"
+    pair = called(network)
+    assert [answer.status for answer in network.answers] == [405] * 4
+    assert pair.outcome.events == {"unexpected_refer": 1, "unexpected_request": 3}
