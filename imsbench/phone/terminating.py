@@ -198,7 +198,7 @@ class _Callee(Leg):
             )
         except SdpError as problem:
             await self._refuse(incoming, 488, "Not Acceptable Here", [warning(str(problem))])
-        supported = {v.lower() for v in request.values("supported") + request.values("require")}
+        supported = _supported(request)
         wanted = any(media.qos is not None for media in self._offer.media)
         if "100rel" not in supported or not (wanted and "precondition" in supported):
             return False
@@ -225,9 +225,14 @@ class _Callee(Leg):
         return False
 
     async def _ring(self, incoming: Incoming) -> None:
-        """180, reliable or not (RFC 3261 §13.3.1.1); not before the preconditions are met."""
+        """180, reliable or not (RFC 3261 §13.3.1.1); not before the preconditions are met.
+
+        Not reliably to who does not support it (RFC 3262 §3), nor without an offer: it would have to be
+        in there then (RFC 3262 §5).
+        """
         self.stage = "ringing"
-        if self.plan.settings.reliable_ringing:
+        reliable = self._offer is not None and "100rel" in _supported(incoming.request)
+        if self.plan.settings.reliable_ringing and reliable:
             await self._reliable(incoming, 180, "Ringing", b"")
         else:
             headers: list[Header] = [("contact", self._contact())]
@@ -304,6 +309,11 @@ class _Callee(Leg):
                 await self.on_request(event)
         wanted = {"busy": 486, "rejected": 603, "cancelled": 487}.get(self.plan.expected)
         raise Failed("", "" if status == wanted else str(status), reason, at)
+
+
+def _supported(request: Request) -> set[str]:
+    """Option tags that the far side understands (RFC 3261 §20.32, §20.37)."""
+    return {tag.lower() for tag in request.values("supported") + request.values("require")}
 
 
 def _asserted(invite: Request) -> list[str]:

@@ -324,3 +324,19 @@ def test_requests_that_a_call_refuses_are_counted_by_the_names_of_the_field() ->
     pair = called(network)
     assert [answer.status for answer in network.answers] == [405] * 4
     assert pair.outcome.events == {"unexpected_refer": 1, "unexpected_request": 3}
+
+
+@pytest.mark.parametrize("without", ["offer", "100rel"])
+def test_ringing_is_not_reliable_without_an_offer_or_support(without: str) -> None:
+    network = Network(b"" if without == "offer" else b"as it is")
+
+    def hook(pair: Pair, name: str, message: Request | Response) -> bool:
+        if is_invite(message) and without == "100rel":
+            message.headers = [h for h in message.headers if h[0] != "supported"]
+        return network(pair, name, message)
+
+    pair = Pair(plan(reliable_ringing=True))
+    pair.hook = hook
+    pair.run()
+    assert pair.ladder[:5] == ["-> INVITE", "<- 100", "<- 180", "<- 200", "-> ACK"]
+    assert not pair.outcome.cause
