@@ -6,6 +6,8 @@ PRACK, the caller's UPDATE; then 180, and after ringing the 200, repeated until 
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from imsbench.outcome import LadderLine
 from imsbench.phone.actions import Ended, FlowError, Incoming, Send
 from imsbench.phone.dialog import dialog_of_request, session_timer_of
@@ -90,9 +92,7 @@ class _Callee(Leg):
         self.side.reached_at = incoming.at
         self.dialog = dialog_of_request(request, self._tag)
         await self.reply(incoming, 100, "Trying")
-        if (
-            not self.dialog.target
-        ):  # RFC 3261 §8.1.1.8: it must have one, and we nobody to answer to
+        if not self.dialog.target:  # RFC 3261 §8.1.1.8: there must be one, for our own requests
             self.side.wrong = "no Contact in the INVITE"
             self.count("no_contact")
             await self._refuse(incoming, 400, "Bad Request", [warning(self.side.wrong)])
@@ -101,15 +101,14 @@ class _Callee(Leg):
         refusal = {"busy": (486, "Busy Here"), "rejected": (603, "Decline")}.get(self.plan.expected)
         if refusal is not None:
             await self._refuse(incoming, *refusal)
-        reserved = await self._progress(incoming)
+        left = await self._progress(incoming)
         if self.plan.settings.ringing or self.plan.ring_s:
             await self._ring(incoming)
         await self._wait_ringing(incoming)
-        if self._offer is None:
-            self.local_sdp = self._own_offer()
         body, headers = b"", [("contact", self._contact()), *session_timer_of(request)]
-        if not reserved and self.local_sdp is not None:
-            body, headers = serialize_sdp(self.local_sdp), [*headers, SDP_TYPE]
+        if left is not None:
+            self.local_sdp = left
+            body, headers = serialize_sdp(left), [*headers, SDP_TYPE]
         action = await self.reply(
             incoming, 200, "OK", to_tag=self._tag, headers=headers, body=body, repeat=True
         )
@@ -185,15 +184,15 @@ class _Callee(Leg):
         elif sent is not None and (offer is None or not same_session(sent, offer)):
             side.wrong = "the SDP of the INVITE is not what the caller sent"
 
-    async def _progress(self, incoming: Incoming) -> bool:
-        """183 with the answer, PRACK, UPDATE (RFC 3312 §5.1.2). True if SDP is settled before the 2xx."""
+    async def _progress(self, incoming: Incoming) -> Sdp | None:
+        """183 with the answer, PRACK, UPDATE (RFC 3312 §5.1.2); what is left for the 2xx to describe."""
         settings = self.plan.settings
         request = incoming.request
         if self._offer is None:
-            return False  # then the 2xx has this phone's, without preconditions to be met before
+            return self._own_offer()
         session_id = str(1 + self.phone.network.random.getrandbits(31))
         try:
-            self.local_sdp = self.plan.answer = make_answer(
+            answer = self.plan.answer = make_answer(
                 self._offer, self.phone.address, settings.media_port, session_id, 1
             )
         except SdpError as problem:
@@ -201,15 +200,14 @@ class _Callee(Leg):
         supported = _supported(request)
         wanted = any(media.qos is not None for media in self._offer.media)
         if "100rel" not in supported or not (wanted and "precondition" in supported):
-            return False
-        self.stage = "prack"
-        assert self.local_sdp is not None
-        await self._reliable(incoming, 183, "Session Progress", serialize_sdp(self.local_sdp))
+            return answer
+        self.stage, self.local_sdp = "prack", answer
+        await self._reliable(incoming, 183, "Session Progress", serialize_sdp(answer))
         ready = any(m.qos is not None and m.qos.curr_local == "sendrecv" for m in self._offer.media)
         self.stage = "update"
         while not ready:
             ready = await self._await_update(incoming)
-        return True
+        return None
 
     async def _await_update(self, invite: Incoming) -> bool:
         """The next event before ringing; True once the caller's resources are reserved."""
@@ -294,7 +292,7 @@ class _Callee(Leg):
 
     async def _refuse(
         self, incoming: Incoming, status: int, reason: str, headers: list[Header] | None = None
-    ) -> None:
+    ) -> NoReturn:
         """A final failure response; over when its ACK has come (RFC 3261 §17.2.1)."""
         await self.reply(incoming, status, reason, to_tag=self._tag, headers=headers)
         at = incoming.at

@@ -120,6 +120,23 @@ def test_a_body_that_is_no_sdp_is_refused(preconditions: bool) -> None:
     assert pair.over
 
 
+def test_an_offer_before_the_answer_to_the_first_one_is_too_early() -> None:
+    """RFC 3311 §5.2: without preconditions the answer is in the 2xx, and this comes before."""
+    network = Network(b"as it is")
+
+    def hook(pair: Pair, name: str, message: Request | Response) -> bool:
+        if isinstance(message, Response) and message.status == 180:
+            ask(pair, pair.callee, "UPDATE", OFFER, 2)
+        return network(pair, name, message)
+
+    pair = Pair(plan(preconditions=False, ring_s=1.0))
+    pair.hook = hook
+    pair.run()
+    assert [answer.status for answer in network.answers] == [500]
+    assert not pair.outcome.wrong  # the answer of the 2xx is that to the INVITE
+    assert pair.over
+
+
 @pytest.mark.parametrize("method", ["UPDATE", "INVITE"])
 def test_an_offer_before_any_description_of_ours_is_too_early(method: str) -> None:
     """To a phone that is busy: it waits for the ACK to its 486, and has described nothing."""
