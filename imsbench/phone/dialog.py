@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from imsbench.phone.messages import ICSI, contact, routes, via
 from imsbench.phone.phone import Phone
-from imsbench.protocol.address import parse_name_addr
+from imsbench.protocol.address import parse_name_addr, parse_parameters, parse_uri
 from imsbench.protocol.sip import Header, Message, Request, tag_of
 
 ICSI_SERVICE = "urn:urn-7:3gpp-service.ims.icsi.mmtel"
@@ -45,20 +45,24 @@ class Dialog:
 
 def target_of(message: Message) -> str:
     """The URI of a message's Contact; "" if there is none to read (RFC 3261 §12.1)."""
-    value = message.get("contact")
     try:
-        return parse_name_addr(value).uri if value else ""
+        uri = parse_name_addr(message.get("contact") or "").uri
+        parse_uri(uri)
     except ValueError:
         return ""
+    return uri
 
 
 def dialog_of_response(invite: Request, response: Message) -> Dialog:
-    """The dialog a response to our INVITE makes (RFC 3261 §12.1.2): Record-Route reversed."""
+    """The dialog a response to our INVITE makes (RFC 3261 §12.1.2): Record-Route reversed.
+
+    Without a Contact, which it must have, its target is that of the INVITE: whom else to tell?
+    """
     return Dialog(
         call_id=invite.call_id,
         local=invite.get("from") or "",
         remote=response.get("to") or "",
-        target=target_of(response),
+        target=target_of(response) or invite.uri,
         route_set=tuple(reversed(response.values("record-route"))),
         local_cseq=invite.cseq,
     )
@@ -145,6 +149,23 @@ def cancel_request(invite: Request) -> Request:
         call_id=invite.call_id,
         cseq=invite.cseq,
     )
+
+
+def session_timer_of(request: Request) -> list[Header]:
+    """What a 2xx says of the session timer that its request asks for (RFC 4028 §9, Table 2).
+
+    Who refreshes is left to us where the request does not say: its sender, if that supports timers.
+    """
+    seconds, _, parameters = (request.get("session-expires") or "").partition(";")
+    seconds = seconds.strip()
+    if not seconds.isascii() or not seconds.isdigit() or len(seconds) > 10:
+        return []
+    refresher = parse_parameters(parameters).get("refresher", "").lower()
+    if refresher not in ("uac", "uas"):
+        supported = {value.lower() for value in request.values("supported")}
+        refresher = "uac" if "timer" in supported else "uas"
+    headers: list[Header] = [("session-expires", f"{seconds};refresher={refresher}")]
+    return [*headers, ("require", "timer")] if refresher == "uac" else headers
 
 
 def security(phone: Phone) -> list[Header]:

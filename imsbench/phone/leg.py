@@ -7,9 +7,9 @@ other), and everything else is put aside for later.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from dataclasses import dataclass, field
+from math import nan
 
 from imsbench.distribution import Distribution
 from imsbench.outcome import Expected, LadderLine
@@ -20,15 +20,18 @@ from imsbench.phone.actions import (
     Incoming,
     Next,
     Send,
+    Timeout,
     TransportError,
 )
-from imsbench.phone.dialog import Dialog, dialog_request, target_of
+from imsbench.phone.dialog import Dialog, dialog_request, session_timer_of, target_of
+from imsbench.phone.endings import Released, warning
+from imsbench.phone.messages import contact
 from imsbench.phone.phone import Phone
-from imsbench.protocol.sdp import Sdp, SdpError, parse_sdp, serialize_sdp, with_status
+from imsbench.protocol.sdp import Sdp, SdpError, answer_within, fits, parse_sdp, serialize_sdp
 from imsbench.protocol.sip import Header, Request, Response, response_to
 
-_RX = re.compile(r'"Rx\b')
-"""The beginning of a Warning's text (RFC 3261 §20.43)."""
+_OTHER_METHODS = frozenset(("MESSAGE", "NOTIFY", "PUBLISH", "REFER", "REGISTER", "SUBSCRIBE"))
+"""Requests refused in a call that are counted by name; all other names are the network's, without end."""
 SDP_TYPE: Header = ("content-type", "application/sdp")
 
 
@@ -86,28 +89,6 @@ class CallPlan:
     """What the called phone answered last, for the caller to compare; None: not checked."""
 
 
-class Failed(Exception):
-    """The call is over without success."""
-
-    def __init__(self, stage: str, cause: str, detail: str, at: float) -> None:
-        super().__init__(stage, cause, detail)
-        self.stage = stage
-        self.cause = cause
-        """A few fixed words, or a status; empty: it ended as its plan wants."""
-        self.detail = detail
-        self.at = at
-
-
-class Released(Exception):
-    """The far side, or the network, ended the call."""
-
-    def __init__(self, at: float, reason: str) -> None:
-        super().__init__(reason)
-        self.at = at
-        self.reason = reason
-        """Value of the BYE's Reason header (RFC 3326); empty from a phone that hung up."""
-
-
 class Leg:
     """One side of one call."""
 
@@ -123,12 +104,16 @@ class Leg:
         """The last description this side gave."""
         self.remote_sdp: Sdp | None = None
         """The last one the far side gave."""
+        self.bye_sent_at = nan
+        """First byte of our BYE handed to the kernel, seconds; NaN until it is answered."""
         self.phone_s = 0.0
         """Time between a message read and the one it led to, seconds."""
         self.cancelled: Incoming | None = None
         """The CANCEL, once it has come."""
         self.invite_pending = False
-        """Whether a re-INVITE of our own is under way (RFC 3261 §14.1: glare)."""
+        """Whether an INVITE of our own is under way (RFC 3261 §14.1: glare)."""
+        self.invite_unacknowledged = False
+        """Whether an INVITE of the far side's has no final response yet, or no ACK to it."""
         self.now = 0.0
         """Time of the last thing that happened here, seconds: a flow reads no clock."""
         self._later: deque[Event] = deque()
@@ -204,10 +189,17 @@ class Leg:
         action = await self.send(request)
         if read_at:
             self.phone_s += action.started_at - read_at
+        # RFC 3261 §17.1.1.2: a provisional response ends Timer B, and then nothing ends a re-INVITE
+        # but its sender's patience. Other requests keep Timer F.
+        invite = request.method == "INVITE"
+        give_up_at = self.now + action.timeout_s if invite else None
         aside: list[Event] = []
         try:
             while True:
-                event = await self.next_event()
+                event = await self.next_event(self._left_s(give_up_at))
+                if event is None:
+                    what = f"no final response to the {request.method} in {action.timeout_s:g} s"
+                    raise Timeout("timeout", what, self.now)
                 if isinstance(event, Response) and event.branch == request.branch:
                     if event.status >= 200:
                         return event
@@ -215,10 +207,14 @@ class Leg:
                     raise event.error
                 elif isinstance(event, Incoming):
                     await self.on_request(event)
-                elif event is not None:
+                else:
                     aside.append(event)
         finally:
             self._later.extendleft(reversed(aside))
+
+    def _left_s(self, until: float | None) -> float | None:
+        """Seconds until a point in time; None: no limit."""
+        return None if until is None else max(0.0, until - self.now)
 
     async def on_request(self, incoming: Incoming) -> None:
         """Answer a request of the dialog that needs no decision; Released if it ends the call."""
@@ -241,7 +237,7 @@ class Leg:
         match request.method:
             case "BYE":
                 await self.reply(incoming, 200, "OK")
-                raise Released(incoming.at, request.get("reason") or "")
+                raise Released(incoming.at, request.values("reason"))
             case "UPDATE":
                 await self.on_update(incoming)
             case "INVITE":
@@ -251,7 +247,8 @@ class Leg:
             case "INFO" | "OPTIONS":
                 await self.reply(incoming, 200, "OK")
             case _:
-                self.count(f"unexpected_{request.method.lower()[:16]}")
+                named = request.method if request.method in _OTHER_METHODS else "request"
+                self.count(f"unexpected_{named.lower()}")
                 await self.reply(incoming, 405, "Method Not Allowed")
 
     async def on_update(self, incoming: Incoming) -> None:
@@ -264,69 +261,101 @@ class Leg:
             self.count("glare")  # RFC 3261 §14.2
             await self.reply(incoming, 491, "Request Pending")
             return
+        if self.invite_unacknowledged:
+            await self._refuse_too_early(incoming)
+            return
         self._retarget(incoming.request)
         action = await self._answer_offer(incoming, repeat=True)
-        await self.await_ack(action, incoming.request.cseq)
+        ack = await self.await_ack(action, incoming.request.cseq)
+        if ack is None:
+            # A failure response leaves the session as it was (RFC 3261 §14.1), acknowledged or not.
+            self.count("ack_missing")
+            return
+        if not incoming.request.body and self.local_sdp is not None:
+            self.take_answer_of_ack(ack)
 
     async def _answer_offer(self, incoming: Incoming, *, repeat: bool = False) -> Send:
-        """200 with the answer to its offer, or without SDP to a request that has none."""
+        """200 with the answer to its offer; to a re-INVITE without one, with an offer (RFC 3261 §14.2)."""
         request = incoming.request
-        headers: list[Header] = []
-        expires = request.get("session-expires")
-        if expires:
-            headers.append(("session-expires", expires))  # RFC 4028 §9
-        if not request.body:
+        # RFC 3261 §12.1.1, RFC 3311 §5.2: both tell where this side is.
+        headers = [("contact", contact(self.phone, self.phone.subscriber.imsi))]
+        headers += session_timer_of(request)
+        if headers[-1][1].endswith("refresher=uas"):
+            self.count("refresh_owed")  # only a plan's own session timer is kept by this phone
+        if not request.body and request.method != "INVITE":
             return await self.reply(incoming, 200, "OK", headers=headers, repeat=repeat)
+        if self.local_sdp is None:
+            return await self._refuse_too_early(incoming)
+        sdp = self.local_sdp  # to no offer: the same again keeps its version (RFC 3264 §8)
+        if request.body:
+            try:
+                offer = parse_sdp(request.body)
+                sdp = self.answer_to(self.local_sdp, offer)
+            except SdpError as problem:
+                self.count("bad_sdp")
+                why = [warning(str(problem))]
+                return await self.reply(incoming, 488, "Not Acceptable Here", headers=why)
+            self.local_sdp, self.remote_sdp = sdp, offer
+        headers.append(SDP_TYPE)
+        body = serialize_sdp(sdp)
+        return await self.reply(incoming, 200, "OK", headers=headers, body=body, repeat=repeat)
+
+    async def _refuse_too_early(self, incoming: Incoming) -> Send:
+        """500 to an offer before the INVITE before it is over (RFC 3261 §14.2, RFC 3311 §5.2)."""
+        self.count("offer_too_early")
+        wait = ("retry-after", str(self.phone.network.random.randrange(11)))
+        return await self.reply(incoming, 500, "Server Internal Error", headers=[wait])
+
+    def answer_to(self, local: Sdp, offer: Sdp) -> Sdp:
+        """This side's next description, as the answer to an offer within the call (RFC 3264 §8)."""
+        return answer_within(local, offer, self.plan.settings.media_port)
+
+    def take_answer_of_ack(self, ack: Incoming) -> str:
+        """The answer to the offer in our 2xx (RFC 3261 §13.2.2.4); why it is none, or ""."""
+        assert self.local_sdp is not None
         try:
-            offer = parse_sdp(request.body)
+            answer = parse_sdp(ack.request.body)
         except SdpError as problem:
             self.count("bad_sdp")
-            return await self.reply(incoming, 488, f"Not Acceptable Here: {problem}"[:60])
-        self.remote_sdp = offer
-        body = serialize_sdp(self.answer_to(offer))
-        return await self.reply(
-            incoming, 200, "OK", headers=[*headers, SDP_TYPE], body=body, repeat=repeat
-        )
+            return str(problem)
+        self.remote_sdp = answer
+        return fits(self.local_sdp, answer)
 
-    def answer_to(self, offer: Sdp) -> Sdp:
-        """This side's next description, as the answer to an offer within the call (RFC 3264 §8)."""
-        assert self.local_sdp is not None
-        qos = self.local_sdp.media[0].qos if self.local_sdp.media else None
-        asked = offer.media[0].qos if offer.media else None
-        if qos is not None and asked is not None:
-            qos.curr_local = "sendrecv"
-            qos.curr_remote = asked.curr_local
-            qos.conf_remote = ""
-            qos.des_remote = "mandatory sendrecv"
-        mirrored = {"sendonly": "recvonly", "recvonly": "sendonly", "inactive": "inactive"}
-        direction = mirrored.get(offer.media[0].direction, "sendrecv") if offer.media else ""
-        self.local_sdp = with_status(self.local_sdp, qos, direction=direction)
-        return self.local_sdp
+    async def await_ack(self, action: Send, cseq: int) -> Incoming | None:
+        """The ACK to a final response of ours, for 64*T1.
 
-    async def await_ack(self, action: Send, cseq: int) -> None:
-        """Wait for the ACK to a 2xx of ours (RFC 3261 §13.3.1.4); FlowError if it never comes."""
+        If it never comes: FlowError after a 2xx (RFC 3261 §13.3.1.4), else None (§17.2.1 Timer H).
+        """
+        self.invite_unacknowledged = True
+        timer_h_at = None if action.repeat_s else self.now + 64 * self.plan.settings.t1_s
         aside: list[Event] = []
         try:
             while True:
-                event = await self.next_event()
+                event = await self.next_event(self._left_s(timer_h_at))
+                if event is None:
+                    self.invite_unacknowledged = False
+                    return None
                 if isinstance(event, Incoming) and event.request.method == "ACK":
                     if event.request.cseq == cseq:
                         action.settled = True
-                        return
+                        self.invite_unacknowledged = False
+                        return event
                     self.count("ack_out_of_turn")
                 elif isinstance(event, Ended) and event.send is action:
                     raise event.error
                 elif isinstance(event, Incoming):
-                    if event.request.method == "BYE":
-                        action.settled = True
                     await self.on_request(event)
-                elif event is not None:
+                else:
                     aside.append(event)
+        except Released:
+            action.settled = True  # not by any BYE: one out of order is refused, and ends nothing
+            raise
         finally:
             self._later.extendleft(reversed(aside))
 
     async def hang_up(self) -> Response:
         """BYE and its final response; a BYE that crosses ours is answered too (RFC 3261 §15)."""
+        self.bye_sent_at = nan
         assert self.dialog is not None
         request = dialog_request(self.phone, self.dialog, "BYE")
         action = await self.send(request)
@@ -334,6 +363,7 @@ class Leg:
             event = await self.next_event()
             if isinstance(event, Response) and event.branch == request.branch:
                 if event.status >= 200:
+                    self.bye_sent_at = action.sent_at  # by now it has left, whatever it waited for
                     return event
             elif isinstance(event, Ended) and event.send is action:
                 raise event.error
@@ -362,18 +392,3 @@ class Leg:
         if sent_at != sent_at:  # NaN: it waits for its connection
             sent_at = action.started_at
         self.ladder.append(LadderLine(sent_at, "->", text, protected))
-
-
-def refused(stage: str, response: Response) -> Failed:
-    """The failure that a final response is, with what it says of itself (RFC 3326).
-
-    A 5xx whose Warning speaks of Rx says that no resources were authorised: that is the cause then.
-    """
-    said = [f"{response.status} {response.reason}"]
-    said += [
-        f"{name}: {value}" for name, value in response.headers if name in ("reason", "warning")
-    ]
-    cause = str(response.status)
-    if 500 <= response.status < 600 and _RX.search(response.get("warning") or ""):
-        cause = "Rx"
-    return Failed(stage, cause, "; ".join(said), response.at)

@@ -16,11 +16,12 @@ from imsbench.phone.actions import Ended, FlowError, Incoming
 from imsbench.phone.dialog import (
     Dialog,
     cancel_request,
-    dialog_of_response,
     dialog_request,
     invite_request,
+    target_of,
 )
-from imsbench.phone.leg import SDP_TYPE, CallPlan, Failed, Leg, Released, refused
+from imsbench.phone.endings import CancelCrossed, Failed, Released, refused
+from imsbench.phone.leg import SDP_TYPE, CallPlan, Leg
 from imsbench.phone.phone import Phone
 from imsbench.phone.talking import CallingLeg
 from imsbench.protocol.sdp import (
@@ -52,6 +53,8 @@ async def originate_call(
         await caller.talk()
     except Released as end:
         _note_release(outcome, plan, end)
+    except CancelCrossed as problem:
+        outcome.stage, outcome.cause, outcome.detail = problem.stage, problem.cause, problem.detail
     except Failed as problem:
         _note_failure(outcome, problem.stage, problem.cause, problem.detail, problem.at)
         await caller.abandon()
@@ -67,16 +70,11 @@ async def originate_call(
 def _note_release(outcome: CallOutcome, plan: CallPlan, end: Released) -> None:
     """The far side's BYE: as planned, or a drop."""
     outcome.released_at = outcome.ended_at = end.at
-    if end.reason:
-        outcome.release_by, outcome.detail = "network", end.reason
-    else:
-        outcome.release_by = "callee"
-    if end.reason or not plan.bye_by_callee:
+    outcome.release_by = "network" if end.by_network else "callee"
+    if end.by_network or not plan.bye_by_callee:
         outcome.dropped = outcome.answered
-        outcome.stage, outcome.cause = (
-            "talk",
-            "released by the network" if end.reason else "early bye",
-        )
+        outcome.stage, outcome.detail = "talk", end.reason
+        outcome.cause = "released by the network" if end.by_network else "early bye"
 
 
 def _note_failure(outcome: CallOutcome, stage: str, cause: str, detail: str, at: float) -> None:
@@ -92,6 +90,7 @@ class _Caller(CallingLeg):
         self, phone: Phone, outcome: CallOutcome, callee: Subscriber, plan: CallPlan, call_id: str
     ) -> None:
         super().__init__(phone, outcome, plan)
+        self.invite_pending = True
         self._reserved = False
         self._cancel_sent = False
         self._give_up_at: float | None = None
@@ -217,7 +216,9 @@ class _Caller(CallingLeg):
         if dialog is None:
             raise Failed("invite", "no To tag", "2xx without a To tag", response.at)
         dialog.confirmed = True
-        dialog.target = dialog_of_response(self.invite, response).target or dialog.target
+        dialog.target = target_of(response) or dialog.target
+        if dialog.target == self.invite.uri:  # RFC 3261 §12.1.1: a 2xx has a Contact
+            outcome.wrong = outcome.wrong or f"no Contact by the {response.status}"
         self.dialog = dialog
         if outcome.setup_at != outcome.setup_at:
             outcome.setup_at = response.at
@@ -228,11 +229,14 @@ class _Caller(CallingLeg):
         elif self.remote_sdp is None:  # RFC 3261 §13.2.1: by now there must be an answer
             outcome.wrong = outcome.wrong or f"no SDP answer by the {response.status}"
         await self.acknowledge(dialog, self.invite.cseq)
+        self.invite_pending = False
         if not self._cancel_sent:
             return True
         self.count("cancel_crossed_answer")  # RFC 3261 §9.1: then it is ended by a BYE
         await self.release()
-        raise Failed("invite", "answered", "answered while it was being cancelled", response.at)
+        raise CancelCrossed(
+            "invite", "answered", "answered while it was being cancelled", response.at
+        )
 
     def _on_refusal(self, response: Response) -> None:
         """A final response of 300 or more ends the attempt (TS 32.409 SC.FailSession)."""

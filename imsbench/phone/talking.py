@@ -5,7 +5,8 @@ from __future__ import annotations
 from imsbench.outcome import CallOutcome
 from imsbench.phone.actions import Ended, Incoming
 from imsbench.phone.dialog import Dialog, dialog_of_response, dialog_request
-from imsbench.phone.leg import SDP_TYPE, CallPlan, Failed, Leg, refused
+from imsbench.phone.endings import Failed, refused
+from imsbench.phone.leg import SDP_TYPE, CallPlan, Leg
 from imsbench.phone.phone import Phone
 from imsbench.protocol.sdp import (
     SdpError,
@@ -135,10 +136,7 @@ class CallingLeg(Leg):
     async def hang_up(self) -> Response:
         """As Leg's, with the time of the BYE noted (RFC 6076 §4.4)."""
         reply = await super().hang_up()
-        byes = [
-            line for line in self.ladder if line.direction == "->" and line.text.startswith("BYE")
-        ]
-        self.outcome.released_at = byes[-1].at
+        self.outcome.released_at = self.bye_sent_at
         return reply
 
     async def _refresh_session(self) -> None:
@@ -157,16 +155,18 @@ class CallingLeg(Leg):
         assert self.dialog is not None
         assert self.local_sdp is not None
         self.stage = "hold" if direction == "sendonly" else "resume"
-        qos = self.local_sdp.media[0].qos
-        told = self.remote_sdp.media[0].qos if self.remote_sdp and self.remote_sdp.media else None
+        qos = self.local_sdp.qos
+        told = self.remote_sdp.qos if self.remote_sdp is not None else None
         if qos is not None and told is not None:
             qos.curr_remote = told.curr_local  # as the far side last told it (RFC 3312 §5.1)
         self.local_sdp = with_status(self.local_sdp, qos, direction=direction)
         body = serialize_sdp(self.local_sdp)
         request = dialog_request(self.phone, self.dialog, "INVITE", [SDP_TYPE], body)
         self.invite_pending = True
-        reply = await self.exchange(request)
-        self.invite_pending = False
+        try:
+            reply = await self.exchange(request)
+        finally:
+            self.invite_pending = False
         if reply.status >= 300:
             self.count(f"{self.stage}_{reply.status}")
             if reply.status in (408, 481):

@@ -6,14 +6,25 @@ PRACK, the caller's UPDATE; then 180, and after ringing the 200, repeated until 
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from imsbench.outcome import LadderLine
 from imsbench.phone.actions import Ended, FlowError, Incoming, Send
-from imsbench.phone.dialog import dialog_of_request
-from imsbench.phone.leg import SDP_TYPE, CallPlan, Failed, Leg, Released, refused
+from imsbench.phone.dialog import dialog_of_request, session_timer_of
+from imsbench.phone.endings import Failed, Released, refused, warning
+from imsbench.phone.leg import SDP_TYPE, CallPlan, Leg
 from imsbench.phone.messages import contact
 from imsbench.phone.phone import Phone
-from imsbench.protocol.address import parse_name_addr
-from imsbench.protocol.sdp import Sdp, SdpError, make_answer, parse_sdp, same_session, serialize_sdp
+from imsbench.protocol.address import canonical_identity, parse_name_addr
+from imsbench.protocol.sdp import (
+    Sdp,
+    SdpError,
+    make_answer,
+    make_offer,
+    parse_sdp,
+    same_session,
+    serialize_sdp,
+)
 from imsbench.protocol.sip import Header, Request
 
 
@@ -52,9 +63,11 @@ async def answer_call(phone: Phone, plan: CallPlan, side: CalleeOutcome) -> None
     except Failed as problem:
         side.ended_at = problem.at
         side.stage, side.cause, side.detail = problem.stage, problem.cause, problem.detail
+        await callee.abandon()
     except FlowError as problem:
         side.ended_at = problem.at
         side.stage, side.cause, side.detail = callee.stage, problem.cause, problem.detail
+        await callee.abandon()
     side.events = callee.events
 
 
@@ -68,6 +81,8 @@ class _Callee(Leg):
         self._tag = phone.network.identifier()
         self._rseq = 0
         self._offer: Sdp | None = None
+        self.invite_unacknowledged = True
+        self._answered = False
 
     async def set_up(self) -> None:
         """INVITE to ACK; returns with a confirmed dialog, or raises."""
@@ -77,23 +92,32 @@ class _Callee(Leg):
         self.side.reached_at = incoming.at
         self.dialog = dialog_of_request(request, self._tag)
         await self.reply(incoming, 100, "Trying")
+        if not self.dialog.target:  # RFC 3261 §8.1.1.8: there must be one, for our own requests
+            self.side.wrong = "no Contact in the INVITE"
+            self.count("no_contact")
+            await self._refuse(incoming, 400, "Bad Request", [warning(self.side.wrong)])
+        await self._read_offer(incoming)
         self._check(request)
         refusal = {"busy": (486, "Busy Here"), "rejected": (603, "Decline")}.get(self.plan.expected)
         if refusal is not None:
             await self._refuse(incoming, *refusal)
-        reserved = await self._progress(incoming)
+        left = await self._progress(incoming)
         if self.plan.settings.ringing or self.plan.ring_s:
             await self._ring(incoming)
         await self._wait_ringing(incoming)
-        body, headers = b"", [("contact", self._contact())]
-        if not reserved and self.local_sdp is not None:
-            body, headers = serialize_sdp(self.local_sdp), [*headers, SDP_TYPE]
+        body, headers = b"", [("contact", self._contact()), *session_timer_of(request)]
+        if left is not None:
+            self.local_sdp = left
+            body, headers = serialize_sdp(left), [*headers, SDP_TYPE]
         action = await self.reply(
             incoming, 200, "OK", to_tag=self._tag, headers=headers, body=body, repeat=True
         )
-        self.stage = "ack"
-        await self.await_ack(action, request.cseq)
+        self.stage, self._answered = "ack", True
+        ack = await self.await_ack(action, request.cseq)
         self.dialog.confirmed = True
+        assert ack is not None  # after a 2xx it is a FlowError that ends the wait
+        if self._offer is None and (why := self.take_answer_of_ack(ack)):
+            self.side.wrong = self.side.wrong or f"SDP of the ACK: {why}"
 
     async def talk(self) -> None:
         """From the ACK to the end of the call."""
@@ -107,6 +131,7 @@ class _Callee(Leg):
             if event is None and not self.plan.bye_by_callee:
                 raise Failed("talk", "no bye", "the calling phone did not end the call", self.now)
             if event is None:
+                self.stage = "bye"
                 reply = await self.hang_up()
                 self.side.ended_at = reply.at
                 if reply.status >= 300:
@@ -115,54 +140,74 @@ class _Callee(Leg):
             if isinstance(event, Incoming):
                 await self.on_request(event)
 
-    def answer_to(self, offer: Sdp) -> Sdp:
+    async def abandon(self) -> None:
+        """BYE to what was answered: also where its 2xx was never acknowledged (RFC 3261 §13.3.1.4)."""
+        if not self._answered or self.stage == "bye":
+            return
+        try:
+            await self.hang_up()
+        except FlowError:
+            self.count("abandoned_without_answer")
+
+    def answer_to(self, local: Sdp, offer: Sdp) -> Sdp:
         """As Leg's; the caller is to get it as it is."""
-        self.plan.answer = super().answer_to(offer)
+        self.plan.answer = super().answer_to(local, offer)
         return self.plan.answer
 
     def _contact(self) -> str:
         return contact(self.phone, self.phone.subscriber.imsi)
 
+    async def _read_offer(self, invite: Incoming) -> None:
+        """The INVITE's offer, if it has one; what cannot be read is refused (RFC 3261 §13.3.1.3)."""
+        if not invite.request.body:
+            return
+        try:
+            self._offer = parse_sdp(invite.request.body)
+        except SdpError as problem:
+            self.side.wrong = f"SDP of the INVITE: {problem}"
+            self.count("bad_sdp")
+            await self._refuse(invite, 488, "Not Acceptable Here", [warning(str(problem))])
+
+    def _own_offer(self) -> Sdp:
+        """The offer of the 2xx to an INVITE without one (RFC 3261 §13.2.1): nothing to be reserved."""
+        session_id = str(1 + self.phone.network.random.getrandbits(31))
+        port = self.plan.settings.media_port
+        return make_offer(self.phone.address, port, session_id, preconditions=False)
+
     def _check(self, invite: Request) -> None:
         """Is this the call that was made? Caller identity (TS 24.229 §5.2.6.3), SDP as it was sent."""
         plan, side = self.plan, self.side
-        try:
-            self._offer = parse_sdp(invite.body) if invite.body else None
-        except SdpError as problem:
-            side.wrong = f"SDP of the INVITE: {problem}"
-            return
-        shown = _asserted(invite)
+        wanted, shown = plan.caller_impu, _asserted(invite)
         sent, offer = plan.offer, self._offer
-        if plan.caller_impu and plan.caller_impu not in shown:
+        if wanted and _canonical(wanted) not in map(_canonical, shown):
             side.wrong = f"caller shown as {', '.join(shown) or 'nobody'}"
         elif sent is not None and (offer is None or not same_session(sent, offer)):
             side.wrong = "the SDP of the INVITE is not what the caller sent"
 
-    async def _progress(self, incoming: Incoming) -> bool:
-        """183 with the answer, PRACK, UPDATE (RFC 3312 §5.1.2). True if SDP is settled before the 2xx."""
+    async def _progress(self, incoming: Incoming) -> Sdp | None:
+        """183 with the answer, PRACK, UPDATE (RFC 3312 §5.1.2); what is left for the 2xx to describe."""
         settings = self.plan.settings
         request = incoming.request
         if self._offer is None:
-            return True  # an INVITE without an offer: this phone has none to make either
+            return self._own_offer()
         session_id = str(1 + self.phone.network.random.getrandbits(31))
         try:
-            self.local_sdp = self.plan.answer = make_answer(
+            answer = self.plan.answer = make_answer(
                 self._offer, self.phone.address, settings.media_port, session_id, 1
             )
         except SdpError as problem:
-            await self._refuse(incoming, 488, f"Not Acceptable Here: {problem}"[:60])
-        supported = {v.lower() for v in request.values("supported") + request.values("require")}
+            await self._refuse(incoming, 488, "Not Acceptable Here", [warning(str(problem))])
+        supported = _supported(request)
         wanted = any(media.qos is not None for media in self._offer.media)
         if "100rel" not in supported or not (wanted and "precondition" in supported):
-            return False
-        self.stage = "prack"
-        assert self.local_sdp is not None
-        await self._reliable(incoming, 183, "Session Progress", serialize_sdp(self.local_sdp))
+            return answer
+        self.stage, self.local_sdp = "prack", answer
+        await self._reliable(incoming, 183, "Session Progress", serialize_sdp(answer))
         ready = any(m.qos is not None and m.qos.curr_local == "sendrecv" for m in self._offer.media)
         self.stage = "update"
         while not ready:
             ready = await self._await_update(incoming)
-        return True
+        return None
 
     async def _await_update(self, invite: Incoming) -> bool:
         """The next event before ringing; True once the caller's resources are reserved."""
@@ -178,9 +223,14 @@ class _Callee(Leg):
         return False
 
     async def _ring(self, incoming: Incoming) -> None:
-        """180, reliable or not (RFC 3261 §13.3.1.1); not before the preconditions are met."""
+        """180, reliable or not (RFC 3261 §13.3.1.1); not before the preconditions are met.
+
+        Not reliably to who does not support it (RFC 3262 §3), nor without an offer: it would have to be
+        in there then (RFC 3262 §5).
+        """
         self.stage = "ringing"
-        if self.plan.settings.reliable_ringing:
+        reliable = self._offer is not None and "100rel" in _supported(incoming.request)
+        if self.plan.settings.reliable_ringing and reliable:
             await self._reliable(incoming, 180, "Ringing", b"")
         else:
             headers: list[Header] = [("contact", self._contact())]
@@ -240,9 +290,11 @@ class _Callee(Leg):
                 action.settled = True
             await self._refuse(invite, 487, "Request Terminated")
 
-    async def _refuse(self, incoming: Incoming, status: int, reason: str) -> None:
+    async def _refuse(
+        self, incoming: Incoming, status: int, reason: str, headers: list[Header] | None = None
+    ) -> NoReturn:
         """A final failure response; over when its ACK has come (RFC 3261 §17.2.1)."""
-        await self.reply(incoming, status, reason, to_tag=self._tag)
+        await self.reply(incoming, status, reason, to_tag=self._tag, headers=headers)
         at = incoming.at
         while True:
             event = await self.next_event(self.plan.settings.transaction_timeout_s)
@@ -257,12 +309,25 @@ class _Callee(Leg):
         raise Failed("", "" if status == wanted else str(status), reason, at)
 
 
+def _supported(request: Request) -> set[str]:
+    """Option tags that the far side understands (RFC 3261 §20.32, §20.37)."""
+    return {tag.lower() for tag in request.values("supported") + request.values("require")}
+
+
 def _asserted(invite: Request) -> list[str]:
-    """Who the network says is calling (RFC 3325 §9.1), URI parameters left out."""
+    """Who the network says is calling (RFC 3325 §9.1)."""
     shown = []
     for value in invite.values("p-asserted-identity"):
         try:
-            shown.append(parse_name_addr(value).uri.partition(";")[0])
+            shown.append(parse_name_addr(value).uri)
         except ValueError:
             shown.append(value)
     return shown
+
+
+def _canonical(shown: str) -> str:
+    """An identity for comparison; what is no SIP or tel URI is itself alone."""
+    try:
+        return canonical_identity(shown)
+    except ValueError:
+        return shown

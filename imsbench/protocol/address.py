@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from imsbench.protocol.secagree import split_list
 
+_VISUAL_SEPARATORS = str.maketrans("", "", "-.()")  # RFC 3966 §3
 _NO_URI = re.compile(r"[^!-~]")  # RFC 3261 §25.1: URIs are visible ASCII, all else is escaped
 
 
@@ -85,6 +86,22 @@ def parse_uri(text: str) -> SipUri:
     if not host:
         raise ValueError(f"URI without a host: {text[:80]!r}")
     return SipUri(scheme, user, host, port, parse_parameters(tail))
+
+
+def canonical_identity(uri: str) -> str:
+    """A public identity for comparison: ValueError if it is no SIP or tel URI.
+
+    Without parameters and port, host in lower case (RFC 3261 §10.3 step 5, §19.1.4); a telephone number
+    without visual separators (RFC 3966 §3, §4), also as the user part of a URI with user=phone.
+    """
+    parsed = parse_uri(uri)
+    user = parsed.user
+    if parsed.scheme == "tel":
+        return f"tel:{user.translate(_VISUAL_SEPARATORS)}"
+    if parsed.parameters.get("user", "").lower() == "phone" and user.startswith("+"):
+        user = user.translate(_VISUAL_SEPARATORS)
+    host = f"[{parsed.host}]" if ":" in parsed.host else parsed.host.lower()
+    return f"{parsed.scheme}:{user}@{host}" if user else f"{parsed.scheme}:{host}"
 
 
 def parse_name_addr(value: str) -> NameAddr:

@@ -107,6 +107,11 @@ class Sdp:
     bandwidth: list[str] = field(default_factory=list)
     """Values of b= lines of the session."""
 
+    @property
+    def qos(self) -> Qos | None:
+        """Precondition status of the first stream that has one (RFC 3312)."""
+        return next((media.qos for media in self.media if media.qos is not None), None)
+
 
 def parse_sdp(data: bytes) -> Sdp:
     """A session description (RFC 4566 §5); SdpError if it is none, or over 64 KiB."""
@@ -188,10 +193,24 @@ def make_answer(offer: Sdp, address: str, port: int, session_id: str, version: i
     the offerer's access is so here, and its reservation is to be confirmed (RFC 3312 §5.1.2).
     SdpError if no stream is audio.
     """
-    answered = [_answer_media(media, port) for media in offer.media]
+    inherited = _direction_of(offer.attributes)
+    answered = [_answer_media(media, port, inherited) for media in offer.media]
     if not any(media.port for media in answered):
         raise SdpError("no audio stream to answer")
     return Sdp(session_id, version, address, answered)
+
+
+def answer_within(local: Sdp, offer: Sdp, port: int) -> Sdp:
+    """The answer to an offer within a session, where ``local`` was this side's last (RFC 3264 §8).
+
+    As to a first offer, line by line; what was reserved then stays so (RFC 3312 §5.1). SdpError if no
+    stream is audio.
+    """
+    answer = make_answer(offer, local.address, port, local.session_id, local.version)
+    asked, qos = offer.qos, None
+    if asked is not None and local.qos is not None:
+        qos = Qos("sendrecv", asked.curr_local, "mandatory sendrecv", "mandatory sendrecv")
+    return with_status(answer, qos)
 
 
 def with_status(sdp: Sdp, qos: Qos | None, *, direction: str = "") -> Sdp:
@@ -321,7 +340,8 @@ def _parse_media(value: str) -> Media:
     return Media(words[0], int(port), words[2], formats)
 
 
-def _answer_media(media: Media, port: int) -> Media:
+def _answer_media(media: Media, port: int, inherited: str) -> Media:
+    """inherited: the direction of the session, for a stream without its own (RFC 4566 §6)."""
     if media.kind != "audio" or not media.port:
         return Media(media.kind, 0, media.protocol, media.formats)
     encodings = _encodings(media)
@@ -334,7 +354,8 @@ def _answer_media(media: Media, port: int) -> Media:
     attributes = [v for v in media.attributes if v.startswith(marks)]
     attributes += [v for v in media.attributes if v.startswith(("ptime:", "maxptime:"))]
     mirrored = {"sendonly": "recvonly", "recvonly": "sendonly"}
-    attributes.append(mirrored.get(media.direction, media.direction))
+    direction = _direction_of(media.attributes) or inherited or "sendrecv"
+    attributes.append(mirrored.get(direction, direction))
     offered = media.qos
     if offered is not None:
         answered = Qos(

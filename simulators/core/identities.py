@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from imsbench.protocol.address import parse_name_addrs, parse_uri
+from imsbench.protocol.address import canonical_identity, parse_name_addrs, parse_uri
 from imsbench.protocol.sip import Header, Request
-from simulators.core.register import canonical, canonical_or_same
-
-_VISUAL_SEPARATORS = str.maketrans("", "", "-.()")  # RFC 3966 §3
+from simulators.core.register import canonical_or_same
 
 
 def asserted(request: Request, associated: Sequence[str]) -> list[Header]:
@@ -20,7 +18,9 @@ def asserted(request: Request, associated: Sequence[str]) -> list[Header]:
     chosen = associated[0]
     known = {canonical_or_same(identity): identity for identity in associated}
     try:
-        preferred = [canonical(entry.uri) for entry in parse_name_addrs(_preferred(request))]
+        preferred = [
+            canonical_identity(entry.uri) for entry in parse_name_addrs(_preferred(request))
+        ]
     except ValueError:  # no identity at all is no preference
         preferred = []
     for identity in preferred:
@@ -42,11 +42,9 @@ def called_identity(uri: str) -> str:
     that number (TS 24.229 §5.3.2.1); else the SIP URI without parameters.
     """
     parsed = parse_uri(uri)
-    if parsed.scheme == "tel":
-        return f"tel:{parsed.user.translate(_VISUAL_SEPARATORS)}"
     if parsed.parameters.get("user", "").lower() == "phone" and parsed.user.startswith("+"):
-        return f"tel:{parsed.user.partition(';')[0].translate(_VISUAL_SEPARATORS)}"
-    return canonical(uri)
+        return canonical_identity(f"tel:{parsed.user.partition(';')[0]}")
+    return canonical_identity(uri)
 
 
 def _preferred(request: Request) -> list[str]:

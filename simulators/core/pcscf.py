@@ -9,7 +9,7 @@ import time
 from collections import Counter
 
 from imsbench.host.backend import BackendError, SaBackend
-from imsbench.protocol.address import host_port, parse_name_addr
+from imsbench.protocol.address import canonical_identity, host_port, parse_name_addr
 from imsbench.protocol.sip import Request, Response, response_to, serialize_message
 from simulators.core.admission import Admission
 from simulators.core.agreement import Offer, read_offer
@@ -23,7 +23,7 @@ from simulators.core.limiter import Limiter
 from simulators.core.phones import Phone
 from simulators.core.policy import RxPolicy
 from simulators.core.proxy import Proxy
-from simulators.core.register import Register, canonical, canonical_or_same, parse_register
+from simulators.core.register import Register, canonical_or_same, parse_register
 from simulators.core.registrar import OnAnswer
 from simulators.core.relay import mark_source
 from simulators.core.scscf import Scscf
@@ -152,7 +152,7 @@ class Pcscf:
         if self.security is not None:
             return None
         try:
-            identity = canonical(parse_name_addr(request.get("from") or "").uri)
+            identity = canonical_identity(parse_name_addr(request.get("from") or "").uri)
         except ValueError:
             return None
         phone = self._by_identity.get(identity)
@@ -307,7 +307,7 @@ class Pcscf:
     def _on_subscribe(self, connection: Way, request: Request) -> Answer:
         """A SUBSCRIBE of a registered phone, with its identity checked (TS 24.229 §5.2.6.3)."""
         try:
-            identity = canonical(parse_name_addr(request.get("from") or "").uri)
+            identity = canonical_identity(parse_name_addr(request.get("from") or "").uri)
         except ValueError as error:
             return refusal(400, str(error))
         phone = self._by_identity.get(identity)

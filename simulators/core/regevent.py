@@ -6,12 +6,11 @@ import asyncio
 import random
 from collections import Counter
 
-from imsbench.protocol.address import parse_name_addr, parse_uri
+from imsbench.protocol.address import canonical_identity, parse_name_addr, parse_uri
 from imsbench.protocol.reginfo import Contact, Reginfo, serialize_reginfo
 from imsbench.protocol.reginfo import Registration as ReginfoRegistration
 from imsbench.protocol.sip import Request, Response, tag_of
 from simulators.core.answer import Answer, refusal
-from simulators.core.register import canonical
 from simulators.core.registrar import Registrar, Registration, Subscription
 from simulators.core.settings import CoreSettings
 
@@ -43,7 +42,7 @@ class RegEvents:
         try:
             target = parse_name_addr(request.get("contact") or "").uri
             parse_uri(target)
-            wanted = canonical(request.uri)
+            wanted = canonical_identity(request.uri)
         except ValueError as error:
             return refusal(400, str(error))
         registration = self._registrar.by_impu(asserted)

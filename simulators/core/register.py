@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from imsbench.protocol.address import parse_name_addr, parse_uri
+from imsbench.protocol.address import canonical_identity, parse_name_addr, parse_uri
 from imsbench.protocol.digest import parse_digest
 from imsbench.protocol.sip import Request
 
@@ -33,29 +33,17 @@ class Register:
     """Expiry asked for, seconds; 0: de-register."""
 
 
-def canonical(uri: str) -> str:
-    """A public identity without parameters and port, host in lower case (RFC 3261 §10.3 step 5).
-
-    ValueError if it is no SIP or tel URI.
-    """
-    parsed = parse_uri(uri)
-    if parsed.scheme == "tel":
-        return f"tel:{parsed.user}"
-    host = f"[{parsed.host}]" if ":" in parsed.host else parsed.host.lower()
-    return f"{parsed.scheme}:{parsed.user}@{host}" if parsed.user else f"{parsed.scheme}:{host}"
-
-
 def canonical_or_same(identity: str) -> str:
-    """As canonical; a wildcarded or otherwise odd identity of the HSS stays as written."""
+    """As canonical_identity; a wildcarded or otherwise odd identity of the HSS stays as written."""
     try:
-        return canonical(identity)
+        return canonical_identity(identity)
     except ValueError:
         return identity
 
 
 def parse_register(request: Request) -> Register:
     """Read a REGISTER; ValueError says what is wrong with it (answered 400)."""
-    impu = canonical(parse_name_addr(request.get("to") or "").uri)
+    impu = canonical_identity(parse_name_addr(request.get("to") or "").uri)
     authorization: dict[str, str] = {}
     value = request.get("authorization")
     if value is not None:

@@ -91,14 +91,21 @@ class Side:
             self.resume(None)
 
     def _send(self, action: Send) -> None:
-        action.started_at = action.sent_at = self.pair.now
+        action.started_at = self.pair.now
         message = action.message
         if isinstance(message, Request) and message.method != "ACK":
             self.pending[message.branch + message.method] = action
             self.pair.at(action.timeout_s, self._timeout, message.branch + message.method)
-        self.pair.carry(self, message)
+        if isinstance(message, Request) and message.method == "BYE" and self.pair.connect_s:
+            self.pair.at(self.pair.connect_s, self._put, action)
+        else:
+            self._put(action)
         if action.repeat_s:
             self.pair.at(T1_S, self._repeat, (action, T1_S, self.pair.now + action.repeat_s))
+
+    def _put(self, action: Send) -> None:
+        action.sent_at = self.pair.now
+        self.pair.carry(self, action.message)
 
     def _repeat(self, what: tuple[Send, float, float]) -> None:
         action, interval_s, deadline = what
@@ -110,7 +117,8 @@ class Side:
         self.pair.repeated += 1
         self.pair.carry(self, action.message)
         interval_s = min(2 * interval_s, 4.0)
-        self.pair.at(interval_s, self._repeat, (action, interval_s, deadline))
+        left_s = deadline - self.pair.now
+        self.pair.at(min(interval_s, left_s), self._repeat, (action, interval_s, deadline))
 
     def _timeout(self, key: str) -> None:
         if key.endswith("INVITE") and self.invite_answered:
@@ -152,6 +160,8 @@ class Pair:
         self.ladder: list[str] = []
         """Every message carried: "-> INVITE", "<- 183"."""
         self.hook: Hook = lambda _pair, _name, _message: True
+        self.connect_s = 0.0
+        """How long a BYE waits for its connection."""
         self.repeated = 0
         self.outcome = CallOutcome(0, 1, 0, due_at=0.0, expected=self.plan.expected)
         self.side = CalleeOutcome()
@@ -182,6 +192,10 @@ class Pair:
         self.caller.start(
             originate_call(self.caller.phone, self.outcome, callee, self.plan, CALL_ID)
         )
+        return self.go_on(limit_s)
+
+    def go_on(self, limit_s: float = 1000.0) -> Pair:
+        """All that is due, until nothing happens any more."""
         while self._events and self.now < limit_s:
             self.now, _, call, argument = heapq.heappop(self._events)
             call(argument)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from imsbench.kpi.sessions import SessionKpis
 from imsbench.phone.leg import CallPlan, CallSettings
 from imsbench.protocol.sdp import parse_sdp
 from imsbench.protocol.sip import (
@@ -143,11 +144,25 @@ def test_a_cancel_that_crosses_the_answer_ends_in_a_bye() -> None:
 
     pair = Pair(plan(expected="answered", ring_s=4.2, no_answer_s=4.0))
     pair.hook = hold_back_cancel
-    pair.run()
-    assert pair.outcome.events["cancel_crossed_answer"] == 1
-    assert pair.outcome.answered
-    assert "-> BYE" in pair.ladder
+    outcome = pair.run().outcome
+    assert outcome.events["cancel_crossed_answer"] == 1
+    assert pair.ladder[-4:] == ["<- 200", "-> ACK", "-> BYE", "<- 200"]
+    assert (outcome.stage, outcome.cause, outcome.release_by) == ("invite", "answered", "caller")
+    assert (outcome.answered, outcome.dropped) == (True, False)
+    assert outcome.ended_at == outcome.ladder[-1].at == pytest.approx(outcome.answered_at + 0.010)
+    kpis = SessionKpis()
+    kpis.record(outcome)
+    assert kpis.completed == 1  # no response was missing (RFC 6076 §4.9)
     assert pair.over
+
+
+def test_the_release_begins_at_the_first_byte_of_the_bye() -> None:
+    """RFC 6076 §4.4, SDD: not at the SYN of a connection that the BYE has to open."""
+    pair = Pair(plan())
+    pair.connect_s = 0.7
+    outcome = pair.run().outcome
+    assert outcome.released_at - outcome.answered_at == pytest.approx(10.7)
+    assert outcome.ended_at - outcome.released_at == pytest.approx(0.010)
 
 
 def test_two_byes_cross() -> None:
@@ -233,6 +248,18 @@ def test_an_ack_that_never_comes_ends_the_call_of_the_called_phone() -> None:
     )
     pair.run()
     assert (pair.side.stage, pair.side.cause) == ("ack", "timeout")
+    assert pair.ladder[-2:] == ["<- BYE", "-> 200"]  # RFC 3261 §13.3.1.4, after 64*T1
+    assert pair.outcome.released_at - pair.outcome.answered_at == pytest.approx(32.0, abs=0.05)
+    assert (pair.outcome.release_by, pair.outcome.cause) == ("callee", "early bye")
+    assert pair.over
+
+
+def test_a_call_that_its_caller_does_not_end_is_ended_by_the_called_phone() -> None:
+    pair = Pair(plan(hold_s=10.0))
+    pair.callee_plan = plan(hold_s=1.0, transaction_timeout_s=2.0)
+    pair.run()
+    assert (pair.side.stage, pair.side.cause) == ("talk", "no bye")
+    assert pair.ladder[-2:] == ["<- BYE", "-> 200"]
     assert pair.over
 
 
@@ -332,6 +359,34 @@ def test_a_call_whose_phone_loses_its_registration_ends_without_a_word_in_clear(
     assert not any("BYE" in line for line in pair.ladder)
 
 
+@pytest.mark.parametrize(
+    ("reason", "by", "cause"),
+    [
+        ("Q.850;cause=16", "callee", ""),
+        ('SIP ;cause=200 ;text="Call ended", Q.850;cause=16', "callee", ""),
+        ("RELEASE_CAUSE;cause=1", "callee", ""),
+        ("Q.850;cause=31", "network", "released by the network"),
+        ("SIP;cause=16", "network", "released by the network"),
+        ("Q.850;cause=16, SIP;cause=503", "network", "released by the network"),
+        ('SIP;text="bearer lost"', "network", "released by the network"),
+    ],
+)
+def test_a_bye_of_the_called_phone_is_judged_by_its_reason(
+    reason: str, by: str, cause: str
+) -> None:
+    def give_reason(_pair: Pair, name: str, message: Request | Response) -> bool:
+        if isinstance(message, Request) and message.method == "BYE":
+            message.headers.append(("reason", reason))
+        return True
+
+    pair = Pair(plan(bye_by_callee=True))
+    pair.hook = give_reason
+    outcome = pair.run().outcome
+    assert pair.ladder[-2:] == ["<- BYE", "-> 200"]
+    assert (outcome.release_by, outcome.cause, outcome.dropped) == (by, cause, bool(cause))
+    assert outcome.detail == (reason if cause else "")
+
+
 def test_what_overtakes_an_answer_is_once_in_the_ladder_and_handled_behind_it() -> None:
     """180 and 200 of the INVITE while the UPDATE still waits for its 200."""
 
@@ -372,6 +427,31 @@ def test_a_wrong_caller_identity_is_found() -> None:
     pair.forward = forged  # type: ignore[method-assign]  # the test's own wire
     pair.run()
     assert pair.side.wrong == "caller shown as sip:+999@elsewhere"
+
+
+def shown_as(identity: str) -> Pair:
+    """A call of a phone whose default identity has user=phone, shown to the called phone so."""
+    pair = Pair(plan())
+    forward = pair.forward
+
+    def network(sender: Any, message: Request | Response, delay_s: float = 0.005) -> None:
+        pair.plan.caller_impu = f"{pair.caller.phone.subscriber.impu_sip};user=phone"
+        forward(sender, message, delay_s)
+        message.headers = [
+            (n, identity if n == "p-asserted-identity" else v) for n, v in message.headers
+        ]
+
+    pair.forward = network  # type: ignore[method-assign]  # the test's own wire
+    return pair.run()
+
+
+def test_the_caller_is_known_by_any_spelling_of_its_identity() -> None:
+    impu = Pair(plan()).caller.phone.subscriber.impu_sip
+    user, _, host = impu.partition("@")
+    for written in (f"<{impu};user=phone>", f"<{impu}>", f"<{user}@{host.upper()};user=phone>"):
+        pair = shown_as(written)
+        assert not pair.side.wrong, written
+        assert not pair.outcome.cause
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from imsbench.protocol.address import (
     NameAddr,
     SipUri,
+    canonical_identity,
     host_port,
     parse_name_addr,
     parse_name_addrs,
@@ -186,6 +187,20 @@ def test_host_port_and_split_are_a_pair(address: object, port: int) -> None:
 def test_same_address(one: str, other: str, same: bool) -> None:
     assert same_address(one, other) is same
     assert same_address(other, one) is same
+
+
+@pytest.mark.parametrize(
+    ("written", "identity"),
+    [
+        ("sip:+15550@IMS.Example.org;user=phone", "sip:+15550@ims.example.org"),
+        ("SIP:+1-555-0@ims.example.org:5060;user=phone", "sip:+15550@ims.example.org"),
+        ("sip:a-b@ims.example.org", "sip:a-b@ims.example.org"),
+        ("sip:Alice@[2001:DB8::1]", "sip:Alice@[2001:DB8::1]"),
+        ("tel:+1-(555).0;phone-context=x", "tel:+15550"),
+    ],
+)
+def test_canonical_identity(written: str, identity: str) -> None:
+    assert canonical_identity(written) == identity
 
 
 @given(st.text(max_size=60))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from imsbench.protocol.address import parse_name_addr, parse_uri
+from imsbench.protocol.address import canonical_identity, parse_name_addr, parse_uri
 from imsbench.protocol.digest import parse_digest
 from imsbench.protocol.sip import (
     Malformed,
@@ -26,7 +26,7 @@ from imsbench.protocol.sip import (
 )
 from imsbench.protocol.stream import SipReader
 from simulators.core.agreement import unknown_extensions
-from simulators.core.register import canonical, parse_register
+from simulators.core.register import parse_register
 
 FOLDER = pathlib.Path(__file__).parents[1] / "data" / "torture"
 OK = "accepted"
@@ -72,7 +72,7 @@ CASES = (
     Case("ncl", "3.1.2.3", "400, a stream is closed", "bad Content-Length", "bad Content-Length"),
     Case("scalar02", "3.1.2.4", "400", "bad CSeq", "bad CSeq"),
     Case("scalarlg", "3.1.2.5", "drop", "bad CSeq", "bad CSeq"),
-    Case("quotbal", "3.1.2.6", "400", note="refused where the To is read: canonical() of the core"),
+    Case("quotbal", "3.1.2.6", "400", note="refused where the To is read: canonical_identity()"),
     Case("ltgtruri", "3.1.2.7", "400", note="refused where the Request-URI is read: parse_uri()"),
     Case("lwsruri", "3.1.2.8", "400", "bad start line", "bad start line"),
     Case("lwsstart", "3.1.2.9", "400", "bad start line", "bad start line"),
@@ -245,7 +245,7 @@ class TestRefusedByWhoReads:
 
     def test_an_unbalanced_quote(self) -> None:
         with pytest.raises(ValueError, match="blank"):
-            canonical(parse_name_addr(request_of("quotbal").get("to") or "").uri)
+            canonical_identity(parse_name_addr(request_of("quotbal").get("to") or "").uri)
 
     @pytest.mark.parametrize(
         ("name", "why"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.fuzz.harness import Target
 from tests.fuzz.targets import (
+    calls,
     core,
     diameter,
     documents,
@@ -18,7 +19,7 @@ from tests.fuzz.targets import (
 
 TARGETS: dict[str, Target] = {
     target.name: target
-    for module in (sip, sdp, values, esp, documents, diameter, rx, phones, core, files)
+    for module in (sip, sdp, values, esp, documents, diameter, rx, phones, calls, core, files)
     for target in module.TARGETS
 }
 """By name."""

@@ -19,7 +19,6 @@ from imsbench.protocol.secagree import (
 )
 from imsbench.protocol.sip import tag_of
 from simulators.core.agreement import normalized
-from simulators.core.register import canonical
 from tests.fuzz.harness import Run, Target
 
 T = TypeVar("T")
@@ -54,7 +53,7 @@ def _address() -> Run:
             _or_none(address.parse_uri, named.uri)
         every = _or_none(lambda value: address.parse_name_addrs([value, other]), one)
         port = _or_none(address.split_host_port, one)
-        _or_none(canonical, one)
+        _or_none(address.canonical_identity, one)
         address.same_address(one, other)
         parameters = address.parse_parameters(one)
         assert all(name == name.strip().lower() for name in parameters)
