@@ -131,6 +131,8 @@ class CallOutcome:
     """Who sent the BYE."""
     status: int = 0
     """Final status of the INVITE; 0 if there was none."""
+    refusal: int = 0
+    """Status of the response that ended it, to its INVITE or to a request within it; 0: none did."""
     cause: str = ""
     """Why it failed, in a few fixed words; empty: it ended as the scenario wants."""
     stage: str = ""

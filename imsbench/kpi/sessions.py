@@ -268,7 +268,7 @@ class SessionKpis:
         self.user_outcomes += status in USER_OUTCOMES and not outcome.established
         self.effective += status in EFFECTIVE
         # A refused PRACK or UPDATE ends the attempt as if the INVITE had been answered so.
-        final = status or (int(outcome.cause) if outcome.cause.isdigit() else 0)
+        final = status or outcome.refusal
         self.ineffective += final in INEFFECTIVE or not final
 
     def _record_times(self, outcome: CallOutcome) -> None:
@@ -310,7 +310,7 @@ class SessionKpis:
 
 def _misses_response(outcome: CallOutcome) -> bool:
     """Whether a call failed because a response did not come (RFC 6076 §4.9)."""
-    if outcome.cause.isdigit():
+    if outcome.refusal:
         return False
     if not outcome.answered:
         return not outcome.status

@@ -170,12 +170,16 @@ def session_timer_of(request: Request) -> list[Header]:
 
 def security(phone: Phone) -> list[Header]:
     """What every protected request but ACK and CANCEL carries (TS 24.229 §5.1.1.5, RFC 3329 §2.4)."""
-    registration, settings = phone.registration, phone.network.settings
-    headers: list[Header] = []
+    registration = phone.registration
     if phone.sas is None or registration is None:
-        return headers
-    headers += [("require", "sec-agree"), ("proxy-require", "sec-agree")]
+        return []
+    headers: list[Header] = [("require", "sec-agree"), ("proxy-require", "sec-agree")]
     headers += [("security-verify", value) for value in registration.security_verify]
-    if settings.access_network_info:
-        headers.append(("p-access-network-info", settings.access_network_info))
-    return headers
+    return headers + access_network(phone)
+
+
+def access_network(phone: Phone) -> list[Header]:
+    """P-Access-Network-Info of requests, and of responses but those to CANCEL, inside security
+    associations only (TS 24.229 §5.1.2A.1.1, §5.1.2A.2)."""
+    text = phone.network.settings.access_network_info
+    return [("p-access-network-info", text)] if text and phone.sas is not None else []

@@ -18,13 +18,15 @@ _NORMAL_CAUSES = frozenset({("q.850", "16"), ("sip", "200"), ("release_cause", "
 class Failed(Exception):
     """The call is over without success."""
 
-    def __init__(self, stage: str, cause: str, detail: str, at: float) -> None:
+    def __init__(self, stage: str, cause: str, detail: str, at: float, refusal: int = 0) -> None:
         super().__init__(stage, cause, detail)
         self.stage = stage
         self.cause = cause
         """A few fixed words, or a status; empty: it ended as its plan wants."""
         self.detail = detail
         self.at = at
+        self.refusal = refusal
+        """Status of the response that it is, whichever request that answers; 0: it is none."""
 
 
 class CancelCrossed(Failed):
@@ -68,4 +70,4 @@ def refused(stage: str, response: Response) -> Failed:
     cause = str(response.status)
     if 500 <= response.status < 600 and _RX.search(response.get("warning") or ""):
         cause = "Rx"
-    return Failed(stage, cause, "; ".join(said), response.at)
+    return Failed(stage, cause, "; ".join(said), response.at, response.status)

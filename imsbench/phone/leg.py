@@ -23,7 +23,13 @@ from imsbench.phone.actions import (
     Timeout,
     TransportError,
 )
-from imsbench.phone.dialog import Dialog, dialog_request, session_timer_of, target_of
+from imsbench.phone.dialog import (
+    Dialog,
+    access_network,
+    dialog_request,
+    session_timer_of,
+    target_of,
+)
 from imsbench.phone.endings import Released, warning
 from imsbench.phone.messages import contact
 from imsbench.phone.phone import Phone
@@ -152,8 +158,11 @@ class Leg:
         repeat: bool = False,
     ) -> Send:
         """Answer a request; with ``repeat`` again and again until it is settled."""
+        headers = headers or []
+        if status > 100 and incoming.request.method != "CANCEL":
+            headers = headers + access_network(self.phone)
         response = response_to(
-            incoming.request, status, reason, to_tag=to_tag, headers=headers or [], body=body
+            incoming.request, status, reason, to_tag=to_tag, headers=headers, body=body
         )
         repeat_s = 64 * self.plan.settings.t1_s if repeat else 0.0
         action = Send(response, incoming, repeat_s=repeat_s)

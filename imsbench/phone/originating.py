@@ -57,6 +57,7 @@ async def originate_call(
         outcome.stage, outcome.cause, outcome.detail = problem.stage, problem.cause, problem.detail
     except Failed as problem:
         _note_failure(outcome, problem.stage, problem.cause, problem.detail, problem.at)
+        outcome.refusal = problem.refusal
         await caller.abandon()
     except FlowError as problem:
         _note_failure(outcome, caller.stage, problem.cause, problem.detail, problem.at)

@@ -82,11 +82,13 @@ def refused_call(
     after_s: float = 0.030,
     rings: bool = False,
     progress: bool = False,
+    refusal: int | None = None,
 ) -> CallOutcome:
     """A call that is not answered: by this status after_s seconds after it was due; 0: by nobody.
 
     rings: with a 180 before; progress: with a 183 before, each at half of the time; cause: why it
-    failed, "" if its scenario wants that, None for the status as its cause.
+    failed, "" if its scenario wants that, None for the status as its cause; refusal: status of the
+    answer to a request within it, None for that of the INVITE.
     """
     half = due_at + after_s / 2
     return CallOutcome(
@@ -94,5 +96,6 @@ def refused_call(
         trying_at=due_at + after_s / 10 if status else nan,
         progress_at=half if rings or progress else nan, ringing_at=half if rings else nan,
         setup_at=half if rings else nan, ended_at=due_at + after_s, status=status,
+        refusal=status if refusal is None else refusal,
         cause=(str(status) if status else "timeout") if cause is None else cause, stage=stage,
     )  # fmt: skip

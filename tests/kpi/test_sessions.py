@@ -88,10 +88,11 @@ def test_which_responses_count_where(
         (call(), True),
         (dropped_call(), True),  # the network's BYE was answered
         (call(dropped=True, cause="timeout", stage="bye"), False),  # ours was not
-        (call(dropped=True, cause="481", stage="bye"), True),
+        (call(dropped=True, cause="481", stage="bye", refusal=481), True),
         (call(dropped=True, cause="no bye", stage="bye", release_by=""), False),
         (refused_call(0, cause="timeout", stage="prack"), False),
-        (refused_call(0, cause="500", stage="update"), True),
+        (refused_call(0, cause="500", stage="update", refusal=500), True),
+        (refused_call(0, cause="Rx", stage="update", refusal=503), True),
         (refused_call(486, cause=""), True),
     ],
 )
@@ -102,8 +103,13 @@ def test_a_session_completes_unless_a_response_is_missing(
 
 
 def test_a_refused_update_ends_the_attempt_with_its_status() -> None:
-    kpis = kpis_of(refused_call(0, cause="500", stage="update"), refused_call(0, cause="403"))
-    assert kpis.ratio("ineffective_session_attempts") == Ratio(1, 2)
+    kpis = kpis_of(
+        refused_call(0, cause="500", stage="update", refusal=500),
+        refused_call(0, cause="403", stage="update", refusal=403),
+        refused_call(0, cause="Rx", stage="update", refusal=503),
+        refused_call(0, cause="Rx", stage="prack", refusal=580),
+    )
+    assert kpis.ratio("ineffective_session_attempts") == Ratio(2, 4)
 
 
 def test_ratios_without_calls_are_undefined() -> None:

@@ -19,6 +19,7 @@ from imsbench.protocol.sip import (
     response_to,
     serialize_message,
 )
+from tests.phone.helpers import registered
 from tests.phone.pair import Pair
 
 PRECONDITIONS = [
@@ -584,3 +585,28 @@ def test_whatever_happens_on_the_wire_a_call_ends_once(
     pair.run(limit_s=5000.0)
     assert pair.over, (pair.ladder, pair.caller.done, pair.callee.done)
     assert pair.outcome.ended_at == pair.outcome.ended_at  # not NaN
+
+
+def test_responses_say_where_the_phone_is_inside_associations_only() -> None:
+    """TS 24.229 §5.1.2A.2: all but those to CANCEL, and the 100, which goes no further than a hop."""
+    seen: dict[bool, set[str]] = {True: set(), False: set()}
+    for protected in seen:
+        pair = Pair(plan())
+        if protected:
+            pair.callee.phone.sas = registered().sas
+
+        def look(
+            _pair: Any, name: str, message: Request | Response, inside: bool = protected
+        ) -> bool:
+            if isinstance(message, Response) and message.get("p-access-network-info"):
+                seen[inside].add(f"{message.status} {message.method}")
+            return True
+
+        pair.hook = look
+        pair.run()
+        assert pair.outcome.answered
+    assert seen[False] == set()
+    assert {"183 INVITE", "180 INVITE", "200 INVITE", "200 PRACK", "200 UPDATE", "200 BYE"} <= seen[
+        True
+    ]
+    assert "100 INVITE" not in seen[True]
