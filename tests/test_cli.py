@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from imsbench import cli
+from imsbench.cli import output
 from imsbench.run import find, single
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -158,3 +160,16 @@ def test_a_result_that_is_none_is_a_usage_error(tmp_path: Path) -> None:
         assert done.returncode == 2
         assert str(path) in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_a_run_goes_on_when_nobody_reads_its_progress(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log reader that dies is no reason to end a run, and none to call it kept."""
+    read, written = os.pipe()
+    os.close(read)
+    with os.fdopen(written, "w") as broken:
+        monkeypatch.setattr(sys, "stderr", broken)
+        output.say("to nobody")
+        output.complain("to nobody either")
+    assert capfd.readouterr() == ("", "")

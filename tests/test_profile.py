@@ -522,6 +522,12 @@ def test_what_cannot_be_meant_is_named(section: str) -> None:
     assert all(len(problem.text) < 300 for problem in told.value.problems)
 
 
+@pytest.mark.parametrize(("given", "text"), [("5%", "0.05"), ("'0.1 %'", "0.001")])
+def test_a_percentage_for_a_share_is_told_as_a_number(given: str, text: str) -> None:
+    found = problems_of(SMALL + f"search: {{resolution: {given}}}")
+    assert found["search.resolution"][1].startswith(f"must be a number: {text}, got ")
+
+
 def test_files_and_names(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "small.yaml"
     path.write_text("\ufeff" + SMALL, encoding="utf-8")

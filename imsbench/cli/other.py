@@ -9,7 +9,7 @@ import sys
 from imsbench.cli.arguments import Commands
 from imsbench.cli.output import complain, put, say
 from imsbench.profile import load_profile
-from imsbench.run import exits, find, process, provision
+from imsbench.run import execute, exits, find, process, provision
 
 SIMULATORS = {
     "hss": ("simulators.hss", "the HSS simulator"),
@@ -64,7 +64,7 @@ def simulator(name: str, arguments: list[str]) -> int:
 
 
 def _subscribers(arguments: argparse.Namespace) -> int:
-    profile = load_profile(arguments.profile)
+    profile = load_profile(arguments.profile, execute.threshold_problem)
     try:
         lines = provision.subscriber_lines(profile, arguments.format)
     except ValueError as error:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import TextIO
 
 from rich.console import Console
 from rich.markdown import Markdown
@@ -24,8 +25,14 @@ def print_markdown(text: str) -> None:
 
 def drop_output() -> None:
     """Let the interpreter's last flush of standard output go nowhere instead of failing."""
-    with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _drop(sys.stdout)
+
+
+def _drop(stream: TextIO) -> None:
+    with suppress(OSError, ValueError):  # a stream without a descriptor
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def put(text: str | Iterable[str]) -> int:
@@ -48,8 +55,11 @@ def output_lost(error: OSError) -> int:
 
 
 def say(text: str) -> None:
-    """Progress and remarks, a line each."""
-    print(text, file=sys.stderr, flush=True)
+    """Progress and remarks, a line each; lost where standard error takes no more: the run goes on."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        _drop(sys.stderr)
 
 
 def complain(text: str) -> None:

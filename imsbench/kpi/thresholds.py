@@ -34,7 +34,7 @@ _FORM = re.compile(
 )
 _QUANTILE = re.compile(r"p([0-9]{1,2}(?:\.[0-9]{1,3})?)")
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(us|ms|s|min)")
-_PERCENTAGE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)\s*%")
+_PERCENTAGE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})\s*%")
 _NUMBER = re.compile(r"[0-9]{1,12}")
 _SCALE = {"us": Decimal("1e-6"), "ms": Decimal("1e-3"), "s": Decimal(1), "min": Decimal(60)}
 _LEVEL = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
@@ -112,7 +112,10 @@ def parse_threshold(text: str) -> Threshold:
     if definition.kind == "ratio":
         if statistic:
             raise ThresholdError(f"{text!r}: {key} is a rate and has no {statistic!r}")
-        return Threshold(text, key, "", form["sign"], _percentage(text, limit))
+        share, sign = _percentage(text, limit), form["sign"]
+        if (sign, share) in ((">", 1.0), ("<", 0.0)):
+            raise ThresholdError(f"{text!r}: can never hold: no rate is {sign} {limit}")
+        return Threshold(text, key, "", sign, share)
     if definition.kind == "level":
         if statistic not in ("mean", "max"):
             raise ThresholdError(f"{text!r}: after {key} comes a dot and one of mean, max")
@@ -158,7 +161,9 @@ def _check_statistic(text: str, key: str, statistic: str) -> None:
 def _percentage(text: str, limit: str) -> float:
     found = _PERCENTAGE.fullmatch(limit)
     if found is None or float(found[1]) > 100:
-        raise ThresholdError(f"{text!r}: the limit of a rate is a percentage from 0% to 100%")
+        raise ThresholdError(
+            f"{text!r}: the limit of a rate is a percentage from 0% to 100%, in digits: 99.9%"
+        )
     return float(Decimal(found[1]) / 100)  # decimal: 999 of 1,000 keep ">= 99.9%"
 
 

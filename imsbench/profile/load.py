@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib.resources
 import pathlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from importlib.resources.abc import Traversable
 from typing import Any, get_args
@@ -19,6 +20,7 @@ from imsbench.profile.source import Problem, Source, spell_path
 
 _LARGEST = 1_000_000
 """Bytes; a profile is a page."""
+_PERCENT = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,9})?)\s*%\s*")
 _SHOWN = 80
 """Characters of a wrong value that its error repeats."""
 
@@ -230,7 +232,11 @@ def _problem(details: ErrorDetails, source: Source) -> Problem:
     if kind == "literal_error":
         text = f"must be {details['ctx']['expected']}"
     else:
-        text = _WORDS.get(kind) or details["msg"].removeprefix("Value error, ")
+        text = (
+            _share_of(kind, given)
+            or _WORDS.get(kind)
+            or details["msg"].removeprefix("Value error, ")
+        )
         text = text.replace("Input should", "must").replace("String should", "must")
     if isinstance(given, (str, int, float)) and kind != "missing":
         shown = repr(given)
@@ -238,11 +244,17 @@ def _problem(details: ErrorDetails, source: Source) -> Problem:
     return Problem(path, source.line_of(path), text)
 
 
+def _share_of(kind: str, given: object) -> str:
+    """What to write for a percentage where a number is wanted; empty: it is none."""
+    percent = _PERCENT.fullmatch(given) if kind == "float_type" and isinstance(given, str) else None
+    return f"must be a number: {float(percent[1]) / 100:.9g}" if percent else ""
+
+
 def _unknown_key(loc: tuple[int | str, ...]) -> str:
     known = sorted(_keys_at(loc[:-1]))
     close = difflib.get_close_matches(str(loc[-1]), known, 1)
     hint = f"; did you mean {close[0]}?" if close else ""
-    return f"unknown key{hint} Allowed: {', '.join(known)}"
+    return f"unknown key{hint or '.'} Allowed: {', '.join(known)}"
 
 
 def _keys_at(loc: tuple[int | str, ...]) -> set[str]:

@@ -72,7 +72,7 @@ def spell_duration(duration_s: float) -> str:
     if not duration_s:
         return "0 s"
     if duration_s < 1:
-        return f"{duration_s * 1e3:g} ms"
+        return f"{duration_s * 1e3:.4g} ms"
     if duration_s < 60:
         return f"{duration_s:.4g} s"
     seconds = round(duration_s)

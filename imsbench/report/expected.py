@@ -143,6 +143,8 @@ def _registered(result: RunResult) -> Iterator[list[str]]:
 
 
 def _rules(result: RunResult) -> Lines:
+    if result.steady_faults or result.timed_faults:
+        yield "- **Faults were injected**: what they struck is missing here, or came again."
     if any(step.calls is not None for step, _ in pairs(result)):
         yield (
             "- **Calls in progress**: by Little's law the rate times (mean set-up + hold + mean "

@@ -136,8 +136,14 @@ _RULES = (
     ),
     _Rule(
         ("invite",),
-        ("timeout", "408", "503", "504"),
+        ("timeout", "408", "504"),
         "the INVITE was lost on its way: the called phone's ladder shows whether it came so far",
+    ),
+    _Rule(
+        ("invite",),
+        ("500", "503"),
+        "the core refused the call: what it says of it, its log and its processors tell why; the called "
+        "phone's ladder shows whether the INVITE came so far",
     ),
     _Rule(
         ("prack", "update", "ack", "bye"),

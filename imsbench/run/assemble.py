@@ -20,7 +20,7 @@ from imsbench.kpi.verdict import (
     judge_stall,
     judge_step,
 )
-from imsbench.profile import Hss, Pcrf, Profile, Step
+from imsbench.profile import Hss, Pcrf, Profile, Step, faults_of_step
 from imsbench.profile.conditions import Condition
 from imsbench.report.account import merged_times
 from imsbench.report.health import SOCKET_DROPS, segments_resent
@@ -183,7 +183,8 @@ def _step_reasons(profile: Profile, record: StepRecord, health: list[WorkerHealt
         planned=step.registrations,
         planned_calls=_planned_calls(step, health),
         lost=drops,
-        resent=segments_resent(record.counters),
+        # A target that stood still on purpose acknowledged nothing meanwhile.
+        resent=None if _stands_still(profile, step) else segments_resent(record.counters),
         complete=record.complete,
     )
     reasons = list(verdict.reasons)
@@ -235,6 +236,12 @@ def _unsteady(record: StepRecord) -> list[str]:
             calls=_random_calls(step),
         )
     )
+
+
+def _stands_still(profile: Profile, step: Step) -> bool:
+    """Whether the target is told to stand still in this step, or at some instant of the load."""
+    faults = [one for of in (step, None) for _, one in faults_of_step(profile.faults, of)]
+    return any(one.what == "core_stall" for one in faults)
 
 
 def _random_calls(step: Step) -> CallTimes | None:

@@ -163,6 +163,14 @@ def _verdict(result: RunResult, record: RunRecord) -> list[str]:
     lines += [f"Threshold {t.state}: {t.title}" for t in result.thresholds]
     if result.valid:
         lines.append("The generator vouches for every row.")
+    elif (
+        result.status != "complete"
+        and not result.reasons
+        and all(done.valid or not done.complete for done in result.steps)
+    ):
+        lines.append(
+            "The last step is not whole, so it is struck; the generator vouches for the others."
+        )
     else:
         lines.append("The generator does not vouch for this run; “Generator health” says why.")
     found = [f"{name_of(step)}: {text}" for step, done in pairs(result) for text in done.findings]

@@ -115,6 +115,9 @@ def test_thresholds_of_calls_are_undefined_without_calls(text: str, kpis: StepKp
         ("registration_time.count < 5ms", "a whole number"),
         ("initial_registration_success_rate >= 0.999", "a percentage"),
         ("initial_registration_success_rate >= 101%", "a percentage"),
+        ("call_drop_rate < 0,1%", "in digits: 99.9%"),
+        ("initial_registration_success_rate > 100%", "can never hold: no rate is > 100%"),
+        ("call_drop_rate < 0%", "can never hold"),
         ("initial_registration_success_rate.p99 >= 99%", "is a rate and has no 'p99'"),
     ],
 )

@@ -14,12 +14,12 @@ from imsbench.outcome import Outcome
 from imsbench.profile import Profile, parse_profile
 from imsbench.report.markdown import render
 from imsbench.report.result import RunResult
+from imsbench.run import execute
 from imsbench.run.assemble import assemble
 from imsbench.run.record import RunRecord, StepRecord
 from tests.kpi.outcomes import call
 
-PROFILE = parse_profile(
-    """
+YAML = """
 name: small
 subscribers: {count: 200}
 phases:
@@ -29,7 +29,7 @@ thresholds:
   - initial_registration_success_rate >= 99.9%
   - registration_time.p99 < 200ms
 """
-)
+PROFILE = parse_profile(YAML)
 
 
 def histogram(*values: float) -> Histogram:
@@ -110,6 +110,27 @@ def resending(record: RunRecord) -> None:
     record.steps[1].counters |= {
         "net OutSegs": 10_000, "net RetransSegs": 900, "net TCPSynRetrans": 500,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("where", ["step: cycle, ", ""])
+def test_what_is_sent_again_for_a_target_told_to_stand_still_is_no_objection(where: str) -> None:
+    text = YAML + f"faults: [{{what: core_stall, {where}duration: 2s}}]\n"
+    for profile, valid in ((parse_profile(text), True), (PROFILE, False)):
+        record = whole_run()
+        resending(record)
+        assert assemble(profile, record, "folder").valid is valid
+
+
+def test_a_run_that_was_ended_early_is_told_so_and_not_the_generators_doing() -> None:
+    record = whole_run()
+    record.status, record.reason = "aborted", "a threshold"
+    record.steps[1].complete = False
+    lines = execute._verdict(assemble(PROFILE, record, "folder"), record)
+    assert "Not complete: a threshold." in lines
+    assert any(line.startswith("The last step is not whole, so it is struck") for line in lines)
+    record.steps[0].health[0]["steal_share"] = 0.02
+    lines = execute._verdict(assemble(PROFILE, record, "folder"), record)
+    assert any("does not vouch for this run" in line for line in lines)
 
 
 def overflowing(record: RunRecord) -> None:
