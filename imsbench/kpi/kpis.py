@@ -32,6 +32,7 @@ OWN_CAUSES = frozenset(
     {
         "mac failure", "sync failure", "bad challenge", "too many challenges",
         "no Security-Server", "bad Security-Server", "no binding", "sa refused", "not registered",
+        "not protected",
     }
 )  # fmt: skip
 """Causes by which the phone itself gave up; RFC 6076 §4.2 has no class for them."""

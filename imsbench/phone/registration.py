@@ -29,6 +29,10 @@ async def register(phone: Phone, outcome: Outcome) -> None:
     first = initial_authorization(subscriber.impi, subscriber.domain, f"sip:{subscriber.domain}")
     reply = await work.send("challenge", first)
     reply = await answer_challenges(work, reply, first)
+    if reply.status == 200 and network.settings.ipsec and work.sas is None:
+        # Taken for registered it would do everything in clear.
+        what = "200 without a challenge: there are no security associations"
+        raise Rejected("not protected", what, reply.at, 200)
     _accept(work, reply)
     if work.sas is not None and phone.clear is not None:
         # The clear connection has done its work (TS 33.203 §7.1: nothing goes in clear from now).

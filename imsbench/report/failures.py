@@ -27,7 +27,9 @@ SLOW_CX_S = 1.0
 """Longest answer of our HSS from which on timeouts and 5xx of registrations are put down to Cx."""
 
 _AKA = frozenset({"mac failure", "sync failure", "bad challenge", "too many challenges"})
-_SECURITY = frozenset({"no Security-Server", "bad Security-Server", "sa refused", "421", "494"})
+_SECURITY = frozenset(
+    {"no Security-Server", "bad Security-Server", "sa refused", "not protected", "421", "494"}
+)
 _CONTENT = frozenset(
     {
         "no binding", "bad P-Associated-URI", "no Expires", "Expires 0", "no To tag", "wrong call",

@@ -89,7 +89,7 @@ _RULES = (
     ),
     _Rule(
         (),
-        ("no Security-Server", "bad Security-Server"),
+        ("no Security-Server", "bad Security-Server", "not protected"),
         "the P-CSCF did not agree to IPsec: is ims-3gpp with {algs} on at the core? "
         "(phones.ipsec: off registers without)",
     ),

@@ -214,6 +214,7 @@ def test_a_notify_of_the_last_registration_before_the_200_to_a_new_one_is_late()
     phone = subscribed()
     late = notify(phone, cseq=2)
     hand = Hand(phone, register)  # the phone starts afresh
+    hand.sqn = 1 << 20
     hand.challenge(server())
     assert answer(phone, late, hand.now, protected=True).status == 481
     hand.accept()

@@ -467,3 +467,13 @@ def test_without_its_associations_a_phone_sends_nothing_in_clear() -> None:
     with pytest.raises(TransportError, match="registration lost"):
         _ = phone.signalling
     assert not registered(ipsec=False).signalling.protected
+
+
+@pytest.mark.parametrize("ipsec", [True, False])
+def test_a_200_without_a_challenge_protects_nothing(ipsec: bool) -> None:
+    """IPsec is never switched off in silence; a phone that has none may be registered so."""
+    phone = make_phone(ipsec=ipsec)
+    hand = Hand(phone, register)
+    hand.accept()
+    assert hand.outcome.cause == ("not protected" if ipsec else "")
+    assert (phone.registration is None) is ipsec
