@@ -104,14 +104,18 @@ def test_all_that_is_wrong_anywhere_is_told_at_once() -> None:
         + """  - {that: registration_time.p99 < 1s, during: hold}
   - {that: session_setup_time.p99 < 1s, during: cycle}
   - registation_time.p99 < 1s
+  - {that: 5, during: calls}
 faults:
+  - {what: core_stal, step: 9, duration: 2s}
   - {what: core_stall, step: 9, duration: 2s}
+  - {what: hss_restart, step: storm, duration: 2s}
 generator: {workers: many}
 """
     )
     with pytest.raises(ProfileError) as told:
         parse_profile(text, threshold_problem=threshold_problem)
     assert {problem.path for problem in told.value.problems} == {
-        "phases[0].fill.to", "thresholds[0].during", "thresholds[1]", "thresholds[2]", "faults[0].step",
+        "phases[0].fill.to", "thresholds[0].during", "thresholds[1]", "thresholds[2]",
+        "thresholds[3].that", "faults[0].what", "faults[1].step", "faults[2].step",
         "generator.workers",
     }  # fmt: skip

@@ -141,8 +141,9 @@ def _faults(faults: object, target: Target, simulators: Simulators) -> Iterator[
         "hss": ours or simulators.hss is not None,
         "pcrf": simulators.pcrf.enabled if simulators.pcrf is not None else ours,
     }
-    timed = faults if isinstance(faults, (list, tuple)) else ()
-    yield from unplayed([one for one in timed if isinstance(one, TimedFault)], target.kind, played)
+    timed = faults if isinstance(faults, tuple) else ()
+    known = [one if isinstance(one, TimedFault) else None for one in timed]
+    yield from unplayed(known, target.kind, played)
     if target.kind == "null" and target.faults:
         yield "target.faults", "are for embedded targets: a null target answers at once"
 

@@ -82,10 +82,12 @@ def _from_text(value: object) -> object:
 ConditionField = Annotated[Condition, BeforeValidator(_from_text)]
 
 
-def unmatched(conditions: Sequence[Condition], steps: Sequence[Step]) -> Iterator[tuple[str, str]]:
-    """Path and fault of each condition that no step of the load is meant by."""
+def unmatched(
+    conditions: Sequence[Condition | None], steps: Sequence[Step]
+) -> Iterator[tuple[str, str]]:
+    """Path and fault of each condition that no step of the load is meant by; None: no condition."""
     for index, condition in enumerate(conditions):
-        if not any(map(condition.applies, steps)):
+        if condition is not None and not any(map(condition.applies, steps)):
             kinds = ", ".join(dict.fromkeys(step.kind for step in steps))
             text = (
                 f"is {condition.during!r}, but the load has no such step: {len(steps)} of {kinds}"

@@ -240,11 +240,13 @@ def faults_of_step(
 
 
 def misplaced(
-    faults: Sequence[TimedFault], steps: Sequence[PlannedStep]
+    faults: Sequence[TimedFault | None], steps: Sequence[PlannedStep]
 ) -> Iterator[tuple[str, str]]:
-    """Path and text of each timed fault whose instant is in no step of the load."""
+    """Path and text of each timed fault whose instant is in no step of the load; None: no fault."""
     for number, fault in enumerate(faults):
         path = f"faults[{number}]"
+        if fault is None:
+            continue
         if isinstance(fault.step, int) and fault.step > len(steps):
             yield f"{path}.step", f"is {fault.step}, but the load has {len(steps)} steps"
             continue
@@ -264,13 +266,15 @@ def misplaced(
 
 
 def unplayed(
-    faults: Sequence[TimedFault], target: str, played: Mapping[str, bool]
+    faults: Sequence[TimedFault | None], target: str, played: Mapping[str, bool]
 ) -> Iterator[tuple[str, str]]:
-    """Path and text of each timed fault of a process that the run has not.
+    """Path and text of each timed fault of a process that the run has not; None: no fault.
 
     target: its kind; played: whether the run has the simulator of each name.
     """
     for number, fault in enumerate(faults):
+        if fault is None:
+            continue
         path, by = f"faults[{number}].what", fault.played_by
         if by == "core":
             if target != "embedded":

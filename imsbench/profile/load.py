@@ -174,7 +174,7 @@ def _unmeasurable(
     """Thresholds for steps in which nobody calls, on what only calls have, where both are sound."""
     thresholds, steps = sections.get("thresholds"), planned_steps(sections)
     for index, condition in enumerate(thresholds if isinstance(thresholds, tuple) else ()):
-        scope = [step for step in steps if condition.applies(step)]
+        scope = [step for step in steps if condition and condition.applies(step)]
         if not scope:  # which is told of it
             continue
         if what := problem_of(condition.that, any(step.calls is not None for step in scope)):
@@ -197,19 +197,32 @@ def _problems(error: ValidationError, source: Source) -> Iterator[Problem]:
 
 
 def _sound_sections(values: Mapping[str, object]) -> dict[str, object]:
-    """The sections that are right by themselves, defaults in the place of absent ones."""
+    """The sections that are right by themselves, defaults in the place of absent ones.
+
+    Of a list of faults or thresholds each entry stands for itself: None where it is not right.
+    """
     sections: dict[str, object] = {}
     for name, field in Profile.model_fields.items():
         if name not in values:
             if not field.is_required():
                 sections[name] = field.default
             continue
-        adapter: TypeAdapter[Any] = TypeAdapter(field.rebuild_annotation())
-        try:
-            sections[name] = adapter.validate_python(values[name])
-        except ValidationError:
-            continue
+        value, kind = values[name], field.rebuild_annotation()
+        if isinstance(value, list) and name in ("faults", "thresholds"):
+            sections[name] = tuple(_sound(get_args(kind)[0], one) for one in value)
+        elif (sound := _sound(kind, value)) is not None:
+            sections[name] = sound
     return sections
+
+
+def _sound(kind: Any, value: object) -> object | None:
+    """A value as its type has it; None if it is not right by itself."""
+    adapter: TypeAdapter[Any] = TypeAdapter(kind)
+    try:
+        sound: object = adapter.validate_python(value)
+    except ValidationError:
+        return None
+    return sound
 
 
 _WORDS = {
