@@ -126,3 +126,14 @@ def test_the_published_points_need_two_calls_a_phone_for_poisson_only() -> None:
 def test_calls_of_workers_without_a_pair_are_refused(count: int, workers: int) -> None:
     (problem,) = problems(count, "100/s", poisson=False, workers=workers)
     assert problem.endswith("pairs: too few")
+
+
+def test_a_single_phone_may_call_whom_nobody_has_registered() -> None:
+    assert problems(1, "1/s", poisson=False, more=", unregistered: 1.0") == [
+        "phases[1].calls.unregistered: all 1 subscribers are registered by then"
+    ]
+
+
+def test_a_phone_with_two_calls_is_no_pair_by_itself_and_rates_are_told_once() -> None:
+    (problem,) = problems(2, "[1/s, 2/s]", poisson=False, workers=2, more=", calls_per_phone: 2")
+    assert "make 0 pairs: too few" in problem

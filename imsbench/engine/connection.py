@@ -7,6 +7,7 @@ for it. How a connection ended is a word (``Cause``), the same in events, ladder
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import select
@@ -293,11 +294,17 @@ class _Spare:
     """A descriptor kept for connections that there is none for: left waiting, they would be told for ever."""
 
     def __init__(self) -> None:
-        self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._descriptor: int | None = None
+        self._keep()
 
     def refuse(self, listener: socket.socket) -> bool:
-        """Take one connection and close it; whether there was one."""
-        os.close(self._descriptor)
+        """Take one connection and close it; whether there was one, and a descriptor for it."""
+        if self._descriptor is None:
+            self._keep()
+        if self._descriptor is None:
+            return False
+        descriptor, self._descriptor = self._descriptor, None
+        os.close(descriptor)
         try:
             listener.accept()[0].close()
         except OSError:
@@ -305,6 +312,10 @@ class _Spare:
         else:
             return True
         finally:
+            self._keep()
+
+    def _keep(self) -> None:
+        with contextlib.suppress(OSError):  # another process was faster: the next time, then
             self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 BUSY_SHARE = 0.90
@@ -63,7 +64,7 @@ def limit_of(points: Sequence[LoadPoint], objective: float, host_cpus: int) -> L
         return Limit("not found", "No load missed the objective.")
     # Of steps at the same load the one at the idlest machine: what was missed there, it was not for want
     # of processors, whatever else kept them busy during another.
-    first = min(over, key=lambda p: (p.offered, p.host_cpu_cores or 0.0))
+    first = min(over, key=lambda p: (p.offered, _busy(p)))
     if first.cpu_cores is None or first.host_cpu_cores is None:
         return Limit("not measured", "The target's processors were not measured.")
     used = f"{first.cpu_cores:.2f} of {host_cpus} cores used by the target"
@@ -89,6 +90,12 @@ def limit_of(points: Sequence[LoadPoint], objective: float, host_cpus: int) -> L
         f"{seen}. {at} {used}, its busiest process {busiest:.2f}, and its machine was {machine:.0%} busy: a "
         f"limiter is suspected of a plateau where both are below {LOW_SHARE:.0%}.",
     )
+
+
+def _busy(point: LoadPoint) -> float:
+    """Cores of the target's machine that were busy; infinite where it was not measured."""
+    unknown = point.host_cpu_cores is None or point.cpu_cores is None
+    return inf if unknown else point.host_cpu_cores or 0.0
 
 
 def plateau(points: Sequence[LoadPoint], objective: float) -> str:

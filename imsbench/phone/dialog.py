@@ -36,6 +36,8 @@ class Dialog:
     """RSeq of the last reliable provisional response acknowledged (RFC 3262 §4)."""
     confirmed: bool = False
     """Whether a 2xx made it one."""
+    target_told: bool = True
+    """Whether the far side gave that target."""
 
     @property
     def remote_tag(self) -> str:
@@ -58,11 +60,13 @@ def dialog_of_response(invite: Request, response: Message) -> Dialog:
 
     Without a Contact, which it must have, its target is that of the INVITE: whom else to tell?
     """
+    target = target_of(response)
     return Dialog(
         call_id=invite.call_id,
         local=invite.get("from") or "",
         remote=response.get("to") or "",
-        target=target_of(response) or invite.uri,
+        target=target or invite.uri,
+        target_told=bool(target),
         route_set=tuple(reversed(response.values("record-route"))),
         local_cseq=invite.cseq,
     )

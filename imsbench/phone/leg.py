@@ -120,6 +120,9 @@ class Leg:
         """Whether an INVITE of our own is under way (RFC 3261 §14.1: glare)."""
         self.invite_unacknowledged = False
         """Whether an INVITE of the far side's has no final response yet, or no ACK to it."""
+        self.offer_pending = False
+        """Whether the offer of a 2xx of ours waits for its answer, in the ACK."""
+        self._refused_invites: set[int] = set()
         self.now = 0.0
         """Time of the last thing that happened here, seconds: a flow reads no clock."""
         self._later: deque[Event] = deque()
@@ -139,11 +142,13 @@ class Leg:
 
     async def send(self, request: Request) -> Send:
         """Send a request; its responses come as events."""
-        action = Send(request, self.channel, timeout_s=self.plan.settings.transaction_timeout_s)
+        channel = self.channel
+        protected = channel.protected
+        action = Send(request, channel, timeout_s=self.plan.settings.transaction_timeout_s)
         await action
         self.now = action.started_at
         text = f"{request.method} {request.uri}"
-        self._note(action, text, self.channel.protected)
+        self._note(action, text, protected)
         return action
 
     async def reply(
@@ -184,7 +189,8 @@ class Leg:
         self.now = event.error.at if isinstance(event, Ended) else max(self.now, event.at)
         if isinstance(event, Response):
             text = f"{event.status} {event.reason} ({event.method})"
-            self.ladder.append(LadderLine(event.at, "<-", text, self.channel.protected))
+            protected = self.phone.network.settings.ipsec
+            self.ladder.append(LadderLine(event.at, "<-", text, protected))
         elif isinstance(event, Incoming):
             text = f"{event.request.method} {event.request.uri}"
             self.ladder.append(LadderLine(event.at, "<-", text, event.protected))
@@ -230,7 +236,8 @@ class Leg:
         request = incoming.request
         dialog = self.dialog
         if request.method == "ACK":
-            self.count("ack_out_of_turn")
+            if request.cseq not in self._refused_invites:
+                self.count("ack_out_of_turn")
             return
         if request.method == "CANCEL":
             await self.reply(incoming, 200, "OK")
@@ -262,20 +269,24 @@ class Leg:
 
     async def on_update(self, incoming: Incoming) -> None:
         """An UPDATE: session refresh, or a new offer (RFC 3311 §5.2)."""
+        if self.offer_pending and incoming.request.body:
+            await self._refuse_glare(incoming)
+            return
         self._retarget(incoming.request)
         await self._answer_offer(incoming)
 
     async def _on_reinvite(self, incoming: Incoming) -> None:
         if self.invite_pending:
-            self.count("glare")  # RFC 3261 §14.2
-            await self.reply(incoming, 491, "Request Pending")
+            await self._refuse_glare(incoming)
             return
         if self.invite_unacknowledged:
             await self._refuse_too_early(incoming)
             return
         self._retarget(incoming.request)
         action = await self._answer_offer(incoming, repeat=True)
+        self.offer_pending = not incoming.request.body
         ack = await self.await_ack(action, incoming.request.cseq)
+        self.offer_pending = False
         if ack is None:
             # A failure response leaves the session as it was (RFC 3261 §14.1), acknowledged or not.
             self.count("ack_missing")
@@ -309,9 +320,16 @@ class Leg:
         body = serialize_sdp(sdp)
         return await self.reply(incoming, 200, "OK", headers=headers, body=body, repeat=repeat)
 
+    async def _refuse_glare(self, incoming: Incoming) -> None:
+        """491 to an offer while one of ours is not answered (RFC 3261 §14.2, RFC 3311 §5.2)."""
+        self.count("glare")
+        self._refused_invites.add(incoming.request.cseq)
+        await self.reply(incoming, 491, "Request Pending")
+
     async def _refuse_too_early(self, incoming: Incoming) -> Send:
         """500 to an offer before the INVITE before it is over (RFC 3261 §14.2, RFC 3311 §5.2)."""
         self.count("offer_too_early")
+        self._refused_invites.add(incoming.request.cseq)
         wait = ("retry-after", str(self.phone.network.random.randrange(11)))
         return await self.reply(incoming, 500, "Server Internal Error", headers=[wait])
 

@@ -217,8 +217,9 @@ class _Caller(CallingLeg):
         if dialog is None:
             raise Failed("invite", "no To tag", "2xx without a To tag", response.at)
         dialog.confirmed = True
-        dialog.target = target_of(response) or dialog.target
-        if dialog.target == self.invite.uri:  # RFC 3261 §12.1.1: a 2xx has a Contact
+        if target := target_of(response):
+            dialog.target, dialog.target_told = target, True
+        if not dialog.target_told:  # RFC 3261 §12.1.1: a 2xx has a Contact
             outcome.wrong = outcome.wrong or f"no Contact by the {response.status}"
         self.dialog = dialog
         if outcome.setup_at != outcome.setup_at:
@@ -234,7 +235,11 @@ class _Caller(CallingLeg):
         if not self._cancel_sent:
             return True
         self.count("cancel_crossed_answer")  # RFC 3261 §9.1: then it is ended by a BYE
-        await self.release()
+        try:
+            await self.release()
+        except (Failed, FlowError) as problem:
+            self.count("abandoned_without_answer")
+            outcome.ended_at = problem.at
         raise CancelCrossed(
             "invite", "answered", "answered while it was being cancelled", response.at
         )

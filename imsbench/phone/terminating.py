@@ -113,8 +113,9 @@ class _Callee(Leg):
             incoming, 200, "OK", to_tag=self._tag, headers=headers, body=body, repeat=True
         )
         self.stage, self._answered = "ack", True
+        self.offer_pending = self._offer is None
         ack = await self.await_ack(action, request.cseq)
-        self.dialog.confirmed = True
+        self.offer_pending, self.dialog.confirmed = False, True
         assert ack is not None  # after a 2xx it is a FlowError that ends the wait
         if self._offer is None and (why := self.take_answer_of_ack(ack)):
             self.side.wrong = self.side.wrong or f"SDP of the ACK: {why}"

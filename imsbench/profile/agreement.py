@@ -213,9 +213,9 @@ def _too_few_phones(phases: Sequence[object], generator: Generator) -> Iterator[
         if phase.fill or not standing:
             continue
         path = f"phases[{index}].{phase.name}" + (".rate" if phase.calls else "")
-        for step in steps_of(phase, 0, standing, generator.arrivals):
-            if step.calls is not None and (why := lacking_phones(step, generator.workers)):
-                yield path, why
+        steps = steps_of(phase, 0, standing, generator.arrivals)
+        reasons = [lacking_phones(s, generator.workers) for s in steps if s.calls is not None]
+        yield from ((path, why) for why in dict.fromkeys(reasons) if why)
 
 
 def _storms(phases: Sequence[object], target: Target) -> Iterator[Disagreement]:

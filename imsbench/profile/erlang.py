@@ -37,12 +37,14 @@ def lacking_phones(step: Step, workers: int) -> str:
     calls = step.calls
     assert calls is not None
     time_s = calls.hold.mean + calls.ring.mean
-    pairs = step.registered // workers * calls.calls_per_phone // 2
+    phones = step.registered // workers
+    pairs = phones * calls.calls_per_phone // 2 if phones > 1 else 0  # none calls itself
     share = "" if workers == 1 else f" / {workers} workers"
     each = "" if calls.calls_per_phone == 1 else f" with {calls.calls_per_phone} calls each"
     lines = f"{step.registered:,} phones{each}{share} make {pairs:,} pairs"
     if not pairs:
-        return f"{lines}: too few"
+        # Whom nobody has registered may be called by a single phone.
+        return f"{lines}: too few" if calls.unregistered < 1 else ""
     if step.burst:
         every_s = step.burst / step.rate
         bursts = max(1, ceil(time_s / every_s - 1e-9))

@@ -25,6 +25,7 @@ class _Loader(yaml.SafeLoader):
     """YAML 1.2's booleans and numbers, of those the decimal ones.
 
     YAML 1.1 takes ``off`` for false, 0100 for 64 and 1:40 for 100; here they are a word, 100 and a word.
+    What has more digits than any number here is a text: a key of hexadecimal digits.
     """
 
 
@@ -35,11 +36,11 @@ _Loader.yaml_implicit_resolvers = {
 _Loader.add_implicit_resolver(
     _BOOLEAN, re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
 )
-_Loader.add_implicit_resolver(_INTEGER, re.compile("^[-+]?[0-9]+$"), list("-+0123456789"))
+_Loader.add_implicit_resolver(_INTEGER, re.compile("^[-+]?[0-9]{1,20}$"), list("-+0123456789"))
 _Loader.add_implicit_resolver(
     _FLOAT,
     re.compile(
-        r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+        r"^(?:[-+]?(?:\.[0-9]{1,20}|[0-9]{1,20}(?:\.[0-9]{0,20})?)(?:[eE][-+]?[0-9]{1,3})?"
         r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
     ),
     list("-+.0123456789"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from imsbench.engine import connection
 from imsbench.engine.connection import Connection, accept_all, cause_of, listen
 from imsbench.engine.loop import Loop
 
@@ -100,3 +101,24 @@ def test_without_a_descriptor_a_connection_is_closed_and_counted() -> None:
         assert refused == [True]
         assert far.recv(1) == b""
         assert accept_all(listener) == []
+
+
+def test_a_spare_descriptor_that_was_lost_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process may take what the kernel had left: nobody's descriptor is closed for it."""
+    spare = connection._Spare()
+    with listen(0, 4, "") as listener:
+        listener.setblocking(False)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "open", lambda *_: raise_enfile())
+            assert not spare.refuse(listener)
+            assert not spare.refuse(listener)
+        with socket.socket() as far, socket.socket() as other:
+            far.connect(("127.0.0.1", listener.getsockname()[1]))
+            assert select.select([listener], [], [], 5.0)[0]
+            assert spare.refuse(listener)
+            assert not spare.refuse(listener)
+            assert other.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_STREAM
+
+
+def raise_enfile() -> None:
+    raise OSError(errno.ENFILE, "Too many open files in system")

@@ -88,3 +88,10 @@ def test_of_steps_at_one_load_the_one_at_the_idlest_machine_tells() -> None:
     found = limit_of([*busy, *points(*LIMITED[2:])], 0.001, 2)
     assert found.resource == "limiter suspected"
     assert limit_of([*busy, *points(LIMITED[3])], 0.001, 2).resource == "not found"
+
+
+def test_a_step_that_was_not_measured_hides_none_that_was() -> None:
+    busy = points(*LIMITED, host_cpu_cores=1.95, cpu_cores=1.9)
+    unknown = LoadPoint(40.0, 37.0, 0.075)
+    assert limit_of([unknown, *busy], 0.001, 2).resource == "processors"
+    assert limit_of([unknown], 0.001, 2).resource == "not measured"

@@ -157,6 +157,25 @@ def test_a_cancel_that_crosses_the_answer_ends_in_a_bye() -> None:
     assert pair.over
 
 
+@pytest.mark.parametrize("status", [0, 481])
+def test_a_crossed_cancel_is_no_drop_whatever_becomes_of_its_bye(status: int) -> None:
+    def refuse_bye(pair: Pair, name: str, message: Request | Response) -> bool:
+        if isinstance(message, Request) and message.method == "CANCEL":
+            pair.forward(pair.caller, message, 0.5)
+            return False
+        if isinstance(message, Response) and message.method == "BYE":
+            message.status = status
+            return bool(status)
+        return True
+
+    pair = Pair(plan(expected="answered", ring_s=4.2, no_answer_s=4.0))
+    pair.hook = refuse_bye
+    outcome = pair.run().outcome
+    assert (outcome.stage, outcome.cause, outcome.dropped) == ("invite", "answered", False)
+    assert outcome.events["abandoned_without_answer"] == 1
+    assert outcome.ended_at > outcome.answered_at
+
+
 def test_the_release_begins_at_the_first_byte_of_the_bye() -> None:
     """RFC 6076 §4.4, SDD: not at the SYN of a connection that the BYE has to open."""
     pair = Pair(plan())
