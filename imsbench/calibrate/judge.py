@@ -146,12 +146,11 @@ def failing(*expected: Failing) -> Judge:
             kind = "calls" if one.calls else "registrations"
             said = f"{fault.code}" if fault.code is not None else fault.what
             what = f"{fault.where}, {said}: {kind} that fail by it ({', '.join(one.causes)})"
-            rows.append(Row(what, "count", fault.struck - spent, measured))
+            # A fault that struck nothing is no truth.
+            rows.append(Row(what, "count", fault.struck - spent if fault.struck else nan, measured))
             if not fault.of % _EVEN:
                 asked = f"{fault.where}, {said}: {fault.share:.0%} of {fault.of:,} messages"
-                # A fault that met no message, or struck none, is no truth.
-                wanted = round(fault.share * fault.of) or nan
-                rows.append(Row(asked, "count", wanted, fault.struck))
+                rows.append(Row(asked, "count", round(fault.share * fault.of), fault.struck))
             failed[one.calls] += fault.struck - spent
         return [*rows, *_others_succeed(result, failed)]
 
