@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from imsbench.phone.messages import ICSI, contact, routes, via
+from imsbench.phone.messages import ICSI, access_network, contact, routes, via
 from imsbench.phone.phone import Phone
 from imsbench.protocol.address import parse_name_addr, parse_parameters, parse_uri
 from imsbench.protocol.sip import Header, Message, Request, tag_of
@@ -180,10 +180,3 @@ def security(phone: Phone) -> list[Header]:
     headers: list[Header] = [("require", "sec-agree"), ("proxy-require", "sec-agree")]
     headers += [("security-verify", value) for value in registration.security_verify]
     return headers + access_network(phone)
-
-
-def access_network(phone: Phone) -> list[Header]:
-    """P-Access-Network-Info of requests, and of responses but those to CANCEL, inside security
-    associations only (TS 24.229 §5.1.2A.1.1, §5.1.2A.2)."""
-    text = phone.network.settings.access_network_info
-    return [("p-access-network-info", text)] if text and phone.sas is not None else []

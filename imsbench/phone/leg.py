@@ -25,13 +25,12 @@ from imsbench.phone.actions import (
 )
 from imsbench.phone.dialog import (
     Dialog,
-    access_network,
     dialog_request,
     session_timer_of,
     target_of,
 )
 from imsbench.phone.endings import Released, warning
-from imsbench.phone.messages import contact
+from imsbench.phone.messages import access_network, contact
 from imsbench.phone.phone import Phone
 from imsbench.protocol.sdp import Sdp, SdpError, answer_within, fits, parse_sdp, serialize_sdp
 from imsbench.protocol.sip import Header, Request, Response, response_to

@@ -70,8 +70,7 @@ def register_request(
         headers.append(("proxy-require", "sec-agree"))
         headers.append(("security-client", serialize_security(client)))
         headers.extend(("security-verify", value) for value in verify)
-    if phone.sas is not None and settings.access_network_info:
-        headers.append(("p-access-network-info", settings.access_network_info))
+    headers += access_network(phone)
     if settings.user_agent:
         headers.append(("user-agent", settings.user_agent))
     return Request(
@@ -108,9 +107,8 @@ def subscribe_request(
         ("accept", "application/reginfo+xml"),
         ("expires", str(expires_s)),
     ]
+    headers += access_network(phone)
     if phone.sas is not None:
-        if settings.access_network_info:
-            headers.append(("p-access-network-info", settings.access_network_info))
         headers.append(("require", "sec-agree"))
         headers.append(("proxy-require", "sec-agree"))
         headers.extend(("security-verify", value) for value in registration.security_verify)
@@ -135,3 +133,10 @@ def routes(
     settings = phone.network.settings
     port = settings.pcscf_port if phone.sas is None else phone.sas.port_ps
     return (f"<sip:{host_port(settings.pcscf_address, port)};lr>", *registration.service_route)
+
+
+def access_network(phone: Phone) -> list[Header]:
+    """P-Access-Network-Info of requests, and of responses but those to CANCEL, inside security
+    associations only (TS 24.229 §5.1.2A.1.1, §5.1.2A.2)."""
+    text = phone.network.settings.access_network_info
+    return [("p-access-network-info", text)] if text and phone.sas is not None else []

@@ -15,7 +15,7 @@ from imsbench.phone.endings import Failed, Released, refused, warning
 from imsbench.phone.leg import SDP_TYPE, CallPlan, Leg
 from imsbench.phone.messages import contact
 from imsbench.phone.phone import Phone
-from imsbench.protocol.address import canonical_identity, parse_name_addr
+from imsbench.protocol.address import canonical_or_same, parse_name_addr
 from imsbench.protocol.sdp import (
     Sdp,
     SdpError,
@@ -180,7 +180,7 @@ class _Callee(Leg):
         plan, side = self.plan, self.side
         wanted, shown = plan.caller_impu, _asserted(invite)
         sent, offer = plan.offer, self._offer
-        if wanted and _canonical(wanted) not in map(_canonical, shown):
+        if wanted and canonical_or_same(wanted) not in map(canonical_or_same, shown):
             side.wrong = f"caller shown as {', '.join(shown) or 'nobody'}"
         elif sent is not None and (offer is None or not same_session(sent, offer)):
             side.wrong = "the SDP of the INVITE is not what the caller sent"
@@ -324,11 +324,3 @@ def _asserted(invite: Request) -> list[str]:
         except ValueError:
             shown.append(value)
     return shown
-
-
-def _canonical(shown: str) -> str:
-    """An identity for comparison; what is no SIP or tel URI is itself alone."""
-    try:
-        return canonical_identity(shown)
-    except ValueError:
-        return shown

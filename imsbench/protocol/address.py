@@ -104,6 +104,14 @@ def canonical_identity(uri: str) -> str:
     return f"{parsed.scheme}:{user}@{host}" if user else f"{parsed.scheme}:{host}"
 
 
+def canonical_or_same(identity: str) -> str:
+    """As canonical_identity (RFC 3261 §19.1.4); a wildcarded or otherwise odd one stays as written."""
+    try:
+        return canonical_identity(identity)
+    except ValueError:
+        return identity
+
+
 def parse_name_addr(value: str) -> NameAddr:
     """A name-addr or addr-spec with parameters (RFC 3261 §20.10); ValueError if it has no URI."""
     left = _find_bracket(value)

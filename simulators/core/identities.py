@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from imsbench.protocol.address import canonical_identity, parse_name_addrs, parse_uri
+from imsbench.protocol.address import (
+    canonical_identity,
+    canonical_or_same,
+    parse_name_addrs,
+    parse_uri,
+)
 from imsbench.protocol.sip import Header, Request
-from simulators.core.register import canonical_or_same
 
 
 def asserted(request: Request, associated: Sequence[str]) -> list[Header]:

@@ -9,7 +9,12 @@ import time
 from collections import Counter
 
 from imsbench.host.backend import BackendError, SaBackend
-from imsbench.protocol.address import canonical_identity, host_port, parse_name_addr
+from imsbench.protocol.address import (
+    canonical_identity,
+    canonical_or_same,
+    host_port,
+    parse_name_addr,
+)
 from imsbench.protocol.sip import Request, Response, response_to, serialize_message
 from simulators.core.admission import Admission
 from simulators.core.agreement import Offer, read_offer
@@ -23,7 +28,7 @@ from simulators.core.limiter import Limiter
 from simulators.core.phones import Phone
 from simulators.core.policy import RxPolicy
 from simulators.core.proxy import Proxy
-from simulators.core.register import Register, canonical_or_same, parse_register
+from simulators.core.register import Register, parse_register
 from simulators.core.registrar import OnAnswer
 from simulators.core.relay import mark_source
 from simulators.core.scscf import Scscf

@@ -33,14 +33,6 @@ class Register:
     """Expiry asked for, seconds; 0: de-register."""
 
 
-def canonical_or_same(identity: str) -> str:
-    """As canonical_identity; a wildcarded or otherwise odd identity of the HSS stays as written."""
-    try:
-        return canonical_identity(identity)
-    except ValueError:
-        return identity
-
-
 def parse_register(request: Request) -> Register:
     """Read a REGISTER; ValueError says what is wrong with it (answered 400)."""
     impu = canonical_identity(parse_name_addr(request.get("to") or "").uri)

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from imsbench.protocol.address import canonical_or_same
 from imsbench.protocol.sip import Request, Response
-from simulators.core.register import Register, canonical_or_same
+from simulators.core.register import Register
 from simulators.core.userdata import UserData
 
 OnAnswer = Callable[[Response | None], None]
